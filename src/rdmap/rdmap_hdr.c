@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#include "rdmap/rdmap_hdr.h"
+
+/* RFC 5040 fig. 4 and RFC 7306 sec 4.1; a line without text is an opcode that nobody assigned. */
+static const struct {
+    const char *text;
+    bool tagged, ext;
+    uint32_t qn;
+} opcodes[16] = {
+    [RDMAP_WRITE] = {"Write", true, false, 0},
+    [RDMAP_READ_REQUEST] = {"Read Request", false, false, DDP_QN_REQUEST},
+    [RDMAP_READ_RESPONSE] = {"Read Response", true, false, 0},
+    [RDMAP_SEND] = {"Send", false, false, DDP_QN_SEND},
+    [RDMAP_SEND_INV] = {"Send with Invalidate", false, false, DDP_QN_SEND},
+    [RDMAP_SEND_SE] = {"Send with Solicited Event", false, false, DDP_QN_SEND},
+    [RDMAP_SEND_SE_INV] = {"Send with Solicited Event and Invalidate", false, false, DDP_QN_SEND},
+    [RDMAP_TERMINATE] = {"Terminate", false, false, DDP_QN_TERMINATE},
+    [RDMAP_IMMEDIATE] = {"Immediate Data", false, true, DDP_QN_SEND},
+    [RDMAP_IMMEDIATE_SE] = {"Immediate Data with Solicited Event", false, true, DDP_QN_SEND},
+    [RDMAP_ATOMIC_REQUEST] = {"Atomic Request", false, true, DDP_QN_REQUEST},
+    [RDMAP_ATOMIC_RESPONSE] = {"Atomic Response", false, true, DDP_QN_ATOMIC},
+};
+
+const char *rdmap_opcode_text(unsigned opcode)
+{
+    if (opcode >= ARRAY_LEN(opcodes) || opcodes[opcode].text == NULL) {
+        return opcode == 0xf ? "experimental" : "unassigned";
+    }
+    return opcodes[opcode].text;
+}
+
+struct verdict rdmap_check_control(const struct ddp_hdr *h, bool ext)
+{
+    if (h->ulp >> 6 != RDMAP_VERSION) {
+        return verdict_bad(LAYER_RDMAP, RDMAP_OPERATION, RDMAP_OP_VERSION);
+    }
+    unsigned opcode = rdmap_opcode(h->ulp);
+    bool fits = opcodes[opcode].text != NULL && (ext || !opcodes[opcode].ext) &&
+                h->tagged == opcodes[opcode].tagged && (h->tagged || h->qn == opcodes[opcode].qn);
+    return fits ? VERDICT_OK : verdict_bad(LAYER_RDMAP, RDMAP_OPERATION, RDMAP_OP_OPCODE);
+}
+
+void rdmap_read_request_pack(const struct rdmap_read_request *r,
+                             uint8_t out[RDMAP_READ_REQUEST_LEN])
+{
+    put_be32(out, r->sink_stag);
+    put_be64(out + 4, r->sink_to);
+    put_be32(out + 12, r->len);
+    put_be32(out + 16, r->src_stag);
+    put_be64(out + 20, r->src_to);
+}
+
+void rdmap_read_request_unpack(const uint8_t in[RDMAP_READ_REQUEST_LEN],
+                               struct rdmap_read_request *r)
+{
+    r->sink_stag = get_be32(in);
+    r->sink_to = get_be64(in + 4);
+    r->len = get_be32(in + 12);
+    r->src_stag = get_be32(in + 16);
+    r->src_to = get_be64(in + 20);
+}

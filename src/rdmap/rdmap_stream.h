@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* One RDMAP stream: what came means what, read queues, order of sending, states (RFC 5040). Pure:
+ * no I/O, no clock, no allocation; the queues' memory is the caller's. */
+#ifndef UIW_RDMAP_RDMAP_STREAM_H
+#define UIW_RDMAP_RDMAP_STREAM_H
+
+#include "ddp/ddp_mem.h"
+#include "ddp/ddp_rx.h"
+#include "ddp/ddp_tx.h"
+#include "rdmap/rdmap_hdr.h"
+#include "rdmap/rdmap_term.h"
+
+/* A Read: at the initiator one that awaits its response, at the responder one to be answered. */
+struct rdmap_read {
+    struct rdmap_read_request req;
+    uint32_t done;                 /* initiator: octets placed so far */
+    uint32_t msn;                  /* of the Read Request */
+    uint64_t user;                 /* initiator: the caller's mark */
+    uint8_t ddp[DDP_UNTAGGED_LEN]; /* responder: the request's DDP header, for a Terminate */
+};
+
+/* Fixed ring of Reads over the caller's array. */
+struct rdmap_readq {
+    struct rdmap_read *v;
+    uint32_t cap, head, cnt;
+};
+
+struct rdmap_stream {
+    struct ddp_rx rx;
+    uint32_t tx_msn[DDP_QNS]; /* next MSN to send */
+    struct rdmap_readq orq;   /* our Reads, cap = ORD */
+    struct rdmap_readq irq;   /* the peer's, cap = IRD */
+    uint32_t pd, id;          /* for the STag table */
+    bool ext;                 /* RFC 7306 */
+    bool no_recv;             /* rdmap_rx_no_recv() was called for the Send that is due */
+    uint8_t send_ulp;         /* control octet and Invalidate STag of the open Send message, */
+    uint32_t send_inv;        /* taken from its first segment */
+    bool dead;                /* an error was found or a Terminate came: no more input is judged */
+    struct verdict fault;     /* the first error found here, once dead */
+    struct rdmap_cause cause; /* of it */
+};
+
+/* What the owner gives a stream: its PD and number for the STag table, and the queues' memory. */
+struct rdmap_cfg {
+    uint32_t pd, id;
+    bool ext; /* RFC 7306 */
+    struct rdmap_read *orq, *irq;
+    uint32_t ord, ird; /* entries of orq and irq */
+};
+
+void rdmap_stream_init(struct rdmap_stream *st, const struct rdmap_cfg *cfg);
+
+/* The next free place of a ring, counted in; NULL when it is full. */
+struct rdmap_read *rdmap_readq_add(struct rdmap_readq *q);
+
+enum rdmap_rx_kind {
+    /* Taken care of (zero-length Write segment), or dropped since the stream is dead. */
+    RDMAP_RX_NONE,
+    /* A Send message begins; nothing is consumed. Give a receive buffer by rdmap_rx_give_recv() and
+     * call again; or call again after rdmap_rx_no_recv() to get the 1/2/02 fault; or try later. */
+    RDMAP_RX_WANT_RECV,
+    /* Place the payload at dst. */
+    RDMAP_RX_WRITE,
+    /* The payload belongs at offset seg.hdr.mo of the receive buffer. When last, the message is
+     * complete: opcode tells solicited and invalidate (the STag is invalid already, invalidated
+     * names it; opcode is that of the message's first segment). */
+    RDMAP_RX_SEND,
+    /* Queued on irq. */
+    RDMAP_RX_READ_REQUEST,
+    /* Place the payload at dst. When last, the Read at the head of orq is complete: take what you
+     * need from it, then rdmap_orq_pop(). */
+    RDMAP_RX_READ_RESPONSE,
+    /* The peer ends the stream; term says why. The stream is dead, and nothing is to be sent. */
+    RDMAP_RX_TERMINATE,
+    /* st->fault and st->cause are set; the stream is dead. */
+    RDMAP_RX_FAULT,
+};
+
+struct rdmap_rx_event {
+    enum rdmap_rx_kind kind;
+    unsigned opcode;
+    bool last;
+    struct ddp_seg seg; /* payload cursor: borrowed from the ULPDU */
+    struct mspan dst;   /* WRITE, READ_RESPONSE; n equals seg.plen */
+    uint32_t invalidated;
+    struct rdmap_term term;
+};
+
+/* Judges one ULPDU. Order of checks (RFC 5040 sec 7.2): length, DV, then DDP's QN, MSN, MO, STag;
+ * then RV, opcode; then RDMAP's own. All of the state is moved on for a good segment before the
+ * caller places its bytes. A Read Response must match the Read at the head of orq: STag (1/1/00),
+ * next TO and no octet beyond the requested length, exact length at L=1 (1/1/01); none outstanding:
+ * 0/2/06. Its sink must still be a valid STag with local write. */
+struct rdmap_rx_event rdmap_rx(struct rdmap_stream *st, struct ddp_mem_table *mem,
+                               struct cursor ulpdu);
+
+void rdmap_rx_give_recv(struct rdmap_stream *st, uint32_t len);
+void rdmap_rx_no_recv(struct rdmap_stream *st);
+
+/* Whether a Send message is half received (its receive buffer is in use). */
+bool rdmap_rx_in_send(const struct rdmap_stream *st);
+
+/* --- sending --- */
+
+struct rdmap_read *rdmap_orq_head(struct rdmap_stream *st);
+void rdmap_orq_pop(struct rdmap_stream *st);
+bool rdmap_orq_room(const struct rdmap_stream *st);
+
+/* Starts the message of a Send type or Write; msg is then cut by ddp_tx_next(). */
+void rdmap_tx_send(struct rdmap_stream *st, unsigned opcode, uint32_t inv_stag, uint32_t len,
+                   struct ddp_msg *msg);
+void rdmap_tx_write(struct rdmap_stream *st, uint32_t stag, uint64_t to, uint32_t len,
+                    struct ddp_msg *msg);
+
+/* A Read Request: enters it into orq (which has room) and writes its 28 octets of payload. */
+void rdmap_tx_read(struct rdmap_stream *st, const struct rdmap_read_request *req, uint64_t user,
+                   struct ddp_msg *msg, uint8_t payload[RDMAP_READ_REQUEST_LEN]);
+
+/* The Read Response that is due (irq not empty): checks the source in the table first. On a fault
+ * st->fault and cause are set as for a received error, false. On true *src is the memory to send
+ * from (n may be 0) and msg the message; rdmap_irq_pop() when it was wholly cut. */
+bool rdmap_tx_response(struct rdmap_stream *st, const struct ddp_mem_table *mem,
+                       struct ddp_msg *msg, struct mspan *src);
+
+/* The source of the response at the head of irq was lost when done octets of it had been cut: as a
+ * fault of rdmap_tx_response(), with the request's advanced fields (RFC 5040 sec 4.8). */
+void rdmap_fail_response(struct rdmap_stream *st, enum ddp_mem_fault fault, uint32_t done);
+
+bool rdmap_irq_pending(const struct rdmap_stream *st);
+void rdmap_irq_pop(struct rdmap_stream *st);
+
+/* The Terminate for st->fault and st->cause (RFC 5040 sec 4.8), payload of msg->len octets. */
+void rdmap_tx_terminate(struct rdmap_stream *st, struct ddp_msg *msg,
+                        uint8_t payload[RDMAP_TERM_MAX]);
+
+/* Records a fault found outside rdmap_rx (MPA's verdicts, local catastrophes), unless one is
+ * recorded already; the stream is dead after. */
+void rdmap_fail(struct rdmap_stream *st, struct verdict v);
+
+#endif
