@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/* Streams of octets: the only face of this folder. No lwIP type shows here; the streams may as well
+ * be the kernel's. Nothing here is thread safe: the owner of the loop holds its lock. */
+#ifndef UIW_TCPIP_NET_H
+#define UIW_TCPIP_NET_H
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "base/base.h"
+
+enum net_kind { NET_TAP, NET_SHM, NET_PAIR };
+
+enum { NET_NAME_MAX = 108, NET_ERR_TEXT = 256 };
+
+/* A device's network side. Zero fields mean "the default". */
+struct net_cfg {
+    enum net_kind kind;
+    char name[NET_NAME_MAX]; /* TAP interface; shm path or name; name of the in-memory wire */
+    struct in_addr ip;
+    uint8_t prefix; /* 0: 24 */
+    struct in_addr gw;
+    uint8_t mac[6]; /* all zero: derived from kind, name and ip, so that it survives a restart */
+    uint32_t mtu;   /* 0: what the link has (TAP: the device's; shm, pair: 65535) */
+};
+
+struct net;
+struct net_listener;
+struct net_stream;
+
+/* Opens link and stack. On failure a negative errno and one line in err that names what and where
+ * ("tap uiw0: no such interface; ip tuntap add uiw0 mode tap makes one"). */
+int net_open(const struct net_cfg *cfg, struct net **out, char err[NET_ERR_TEXT]);
+
+/* Streams and listeners must be gone. */
+void net_close(struct net *net);
+
+/* Largest IP datagram of the link, octets. */
+uint32_t net_mtu(const struct net *net);
+
+/* True when all nets of that kind are one stack inside and must share one loop (lwIP). */
+bool net_kind_shares_loop(enum net_kind kind);
+
+/* --- progress: turn, take events, act, flush --- */
+
+/* Takes in a bounded batch of frames and runs due timers. Returns the frames handled. */
+uint32_t net_turn(struct net *net);
+
+/* Sends what the streams have queued, acknowledges and opens windows: once per batch. */
+void net_flush(struct net *net);
+
+/* Something to wait on for reading when net_turn() has nothing to do; -1 for pair. */
+int net_fd(const struct net *net);
+
+/* Before sleeping on net_fd(): false when there is work already (turn again). After: net_woken(). */
+bool net_sleep(struct net *net);
+void net_woken(struct net *net);
+
+/* Milliseconds until a timer is due; -1: none. */
+int net_timeout_ms(const struct net *net);
+
+/* The clock that timers here run by, ms; virtual for pair when a test set it so. */
+uint64_t net_now_ms(void);
+
+enum net_event {
+    NET_EV_UP = 0x01,     /* our connect succeeded */
+    NET_EV_DATA = 0x02,   /* more to peek at */
+    NET_EV_ROOM = 0x04,   /* net_tx_room() has grown after a refusal */
+    NET_EV_ACKED = 0x08,  /* net_tx_acked() has grown. To be handled before NET_EV_DATA */
+    NET_EV_FIN = 0x10,    /* the peer's FIN: no data after what is queued */
+    NET_EV_CLOSED = 0x20, /* gone; net_error() says why. What was received stays readable; only
+                             net_stream_close() remains to be called */
+    NET_EV_ACCEPT = 0x40, /* a listener has streams to accept */
+};
+
+struct net_ready {
+    unsigned events;           /* NET_EV_*; 0: nothing */
+    struct net_stream *stream; /* or */
+    struct net_listener *listener;
+    void *user; /* of the stream or listener */
+};
+
+/* The next stream or listener with news since its last turn here. A stream in question may be
+ * closed by the caller at any time; it is then not shown again. */
+struct net_ready net_next(struct net *net);
+
+/* Asks to be shown that stream again by the next net_next() round with these events. */
+void net_stream_again(struct net_stream *s, unsigned events);
+
+/* --- set-up --- */
+
+/* -EADDRINUSE, -EADDRNOTAVAIL (not an address of this net; INADDR_ANY is), -ENOMEM. Port 0: one is
+ * chosen, net_listener_addr() tells. backlog: connections not yet accepted, at least 1. */
+int net_listen(struct net *net, const struct sockaddr *addr, int backlog, void *user,
+               struct net_listener **out);
+void net_listener_addr(const struct net_listener *l, struct sockaddr_storage *out);
+void net_listener_close(struct net_listener *l); /* streams not accepted are reset */
+
+/* The next established inbound stream, or NULL. Its user is NULL until set. */
+struct net_stream *net_accept(struct net_listener *l);
+
+/* local may be NULL (or port 0). Success or failure comes as an event: UP or CLOSED with
+ * -ECONNREFUSED, -ETIMEDOUT, -EHOSTUNREACH, -ECONNRESET. */
+int net_connect(struct net *net, const struct sockaddr *local, const struct sockaddr *remote,
+                void *user, struct net_stream **out);
+
+void net_stream_set_user(struct net_stream *s, void *user);
+void net_stream_local(const struct net_stream *s, struct sockaddr_storage *out);
+void net_stream_remote(const struct net_stream *s, struct sockaddr_storage *out);
+
+/* Octets of one wire segment (EMSS): FPDUs are to fit it (RFC 5044 sec 5). May change. */
+uint32_t net_emss(const struct net_stream *s);
+
+int net_error(const struct net_stream *s); /* 0 or negative errno, after NET_EV_CLOSED */
+
+/* --- receive: borrowed pieces, then one consume ---
+ * A piece other than the last is at least 512 octets long or has a neighbour that is: at most 256
+ * pieces hold any 64 KB, however the peer cut its segments. */
+
+/* Fills v with up to max pieces from the front of the queue; returns how many. They stay valid
+ * until net_rx_consume(), net_stream_close() or net_close(). */
+uint32_t net_rx_peek(struct net_stream *s, struct span *v, uint32_t max);
+uint32_t net_rx_queued(const struct net_stream *s);
+void net_rx_consume(struct net_stream *s, uint32_t n); /* the window opens at the next flush */
+
+/* --- send ---
+ * The stream is sent in the order of commit and lend. Nothing leaves before net_flush(). */
+
+/* n contiguous octets (at most 65536) to write to, or NULL when there is no room now: NET_EV_ROOM
+ * comes when it is worth another try. Begins a new large segment when the present one has less
+ * than n left, so what is committed in one piece never straddles two. */
+uint8_t *net_tx_reserve(struct net_stream *s, uint32_t n);
+void net_tx_commit(struct net_stream *s, uint32_t n); /* at most what was reserved */
+
+/* By reference, until net_tx_acked() has passed it. False: no room, NET_EV_ROOM comes. */
+bool net_tx_lend(struct net_stream *s, const void *p, uint32_t n);
+
+/* Octets that commit and lend will surely take now, in up to 20 pieces. When it is less than what the
+ * caller wants (he has seen it by this call), NET_EV_ROOM comes when it has grown. 0 when not
+ * connected. */
+uint32_t net_tx_room(const struct net_stream *s);
+
+/* Stream offsets since the first octet sent. */
+uint64_t net_tx_queued(const struct net_stream *s);
+uint64_t net_tx_acked(const struct net_stream *s);
+
+/* All octets lent from [p, p + n) that are not acknowledged are copied; the stream refers to that
+ * memory no longer. */
+void net_tx_unlend(struct net_stream *s, const void *p, uint64_t n);
+
+/* --- end --- */
+
+/* FIN behind all that is queued; receiving goes on. */
+void net_shutdown(struct net_stream *s);
+
+/* Lets go of the stream: with abort, a reset; without, what is queued is still delivered, then FIN,
+ * in the background, for at most a minute. Lent memory is copied where needed. s is invalid after.
+ * Its unread data is lost. */
+void net_stream_close(struct net_stream *s, bool abort);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* What lwIP asks of its host: random numbers, sequence numbers, routes, failed assertions. */
+#include <time.h>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "tcpip/net_int.h"
+#include "tcpip/net_test.h"
+#include "uiw_hooks.h"
+
+enum { ASSERTS_LOGGED = 20 };
+
+static struct {
+    bool fixed;
+    uint32_t value;
+} test_isn;
+
+static uint64_t asserts;
+
+void net_test_isn(bool fixed, uint32_t isn)
+{
+    test_isn.fixed = fixed;
+    test_isn.value = isn;
+}
+
+uint32_t uiw_lwip_rand(void)
+{
+    return random_u32();
+}
+
+/* RFC 6528 sec 3: a clock of 4 us and a keyed hash of the connection. */
+u32_t uiw_lwip_isn(const ip_addr_t *local_ip, u16_t local_port, const ip_addr_t *remote_ip,
+                   u16_t remote_port)
+{
+    if (test_isn.fixed) {
+        return test_isn.value;
+    }
+    uint8_t key[12];
+    put_be32(key, ip4_addr_get_u32(ip_2_ip4(local_ip)));
+    put_be32(key + 4, ip4_addr_get_u32(ip_2_ip4(remote_ip)));
+    put_be16(key + 8, local_port);
+    put_be16(key + 10, remote_port);
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    uint64_t us = (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+    return (u32_t)(us / 4 + random_keyed_hash(key, sizeof key));
+}
+
+static bool on_link(const struct net *net, const ip4_addr_t *dest)
+{
+    return ip4_addr_net_eq(dest, netif_ip4_addr(&net->nif), netif_ip4_netmask(&net->nif));
+}
+
+struct netif *uiw_lwip_route4(const ip4_addr_t *src, const ip4_addr_t *dest)
+{
+    struct netif *near = NULL;
+    LIST_EACH(node, &net_all)
+    {
+        struct net *net = CONTAINER_OF(node, struct net, node);
+        if (src != NULL && ip4_addr_eq(src, netif_ip4_addr(&net->nif))) {
+            return &net->nif;
+        }
+        if (near == NULL && on_link(net, dest)) {
+            near = &net->nif;
+        }
+    }
+    return near;
+}
+
+struct netif *uiw_lwip_route6(const ip6_addr_t *src, const ip6_addr_t *dest)
+{
+    (void)src;
+    (void)dest;
+    return NULL; /* no net has an IPv6 address yet */
+}
+
+/* A packet may be the cause, so the process goes on. */
+void uiw_lwip_assert(const char *msg, const char *file, int line)
+{
+    if (++asserts <= ASSERTS_LOGGED) {
+        log_line(LOG_ERROR, "lwIP assertion failed: %s (%s:%d)", msg, file, line);
+    }
+}
+
+uint64_t net_test_asserts(void)
+{
+    return asserts;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/* Frames between lwIP and the link: what may come in, and the virtual MSS on the way out. lwIP takes
+ * the link for one with an MTU of 64 KB; its SYNs leave with the true MSS, its large segments with
+ * an instruction to cut them at that. */
+#include <errno.h>
+
+#include "base/log.h"
+#include "lwip/etharp.h"
+#include "netif/ethernet.h"
+#include "tcpip/net_int.h"
+
+enum { IP_PROTOCOL = VNET_ETH + 9 };
+
+static void free_frames(struct frame *f)
+{
+    while (f != NULL) {
+        struct frame *next = f->next;
+        frame_free(f);
+        f = next;
+    }
+}
+
+static bool for_us(const struct net *net, const uint8_t *f)
+{
+    return memcmp(f, net->nif.hwaddr, 6) == 0;
+}
+
+static bool is_broadcast(const uint8_t *f)
+{
+    return memcmp(f, "\xff\xff\xff\xff\xff\xff", 6) == 0;
+}
+
+/* The filter that a network card would be; protocols we do not speak stay out as well. */
+static bool wanted(const struct net *net, const struct frame *f, struct vnet_tcp *t, bool *is_tcp)
+{
+    *is_tcp = false;
+    uint32_t rest = f->next != NULL ? f->next->len : 0;
+    if (f->len < VNET_ETH || f->len + rest > FRAME_MAX) {
+        return false;
+    }
+    bool ours = for_us(net, f->data);
+    uint16_t type = vnet_type(f->data);
+    if (type == VNET_TYPE_ARP) {
+        return ours || is_broadcast(f->data);
+    }
+    if (type != VNET_TYPE_IP4 || !ours || f->len < VNET_ETH + VNET_IP4) {
+        return false;
+    }
+    *is_tcp = f->data[IP_PROTOCOL] == IP_PROTO_TCP;
+    return !*is_tcp || vnet_find_tcp(f->data, f->len, f->len + rest, t);
+}
+
+void net_input(struct net *net, struct frame *f)
+{
+    struct vnet_tcp t;
+    bool is_tcp;
+    net->rx_frames++;
+    if (!wanted(net, f, &t, &is_tcp)) {
+        net->rx_other++;
+        free_frames(f);
+        return;
+    }
+    if (is_tcp && !f->sum_ok && !vnet_tcp_sum_ok(f->data, &t)) {
+        net->rx_bad_sum++;
+        free_frames(f);
+        return;
+    }
+    struct frame *rest = f->next;
+    f->next = NULL;
+    struct pbuf *p = frame_pbuf(f);
+    if (rest != NULL) {
+        pbuf_cat(p, frame_pbuf(rest));
+    }
+    ethernet_input(p, &net->nif);
+}
+
+/* What the segments of this connection are cut at. */
+static uint32_t segment_of(const struct net *net, const uint8_t *f, const struct vnet_tcp *t)
+{
+    uint16_t local = get_be16(f + t->l4), remote = get_be16(f + t->l4 + 2);
+    ip4_addr_t ip;
+    memcpy(&ip.addr, f + VNET_ETH + 16, 4);
+    /* The list is the fallback: input moves the connection in use to its head. */
+    const struct tcp_pcb *pcb = net->out_pcb != NULL ? net->out_pcb : tcp_active_pcbs;
+    bool listed = pcb == tcp_active_pcbs;
+    while (pcb != NULL) {
+        if (pcb->local_port == local && pcb->remote_port == remote &&
+            pcb->netif_idx == netif_get_index(&net->nif) &&
+            ip4_addr_eq(ip_2_ip4(&pcb->remote_ip), &ip)) {
+            const struct net_stream *s = pcb->callback_arg;
+            return s != NULL && pcb->state != SYN_RCVD ? s->emss : 0;
+        }
+        pcb = listed ? pcb->next : tcp_active_pcbs;
+        listed = true;
+    }
+    return 0;
+}
+
+static void put_pieces(struct link_tx *t, const struct pbuf *p, uint32_t skip)
+{
+    for (; p != NULL; p = p->next) {
+        if (skip >= p->len) {
+            skip -= p->len;
+            continue;
+        }
+        if (t->n > LINK_PIECES) {
+            t->n++;
+            return;
+        }
+        t->v[t->n].iov_base = (uint8_t *)p->payload + skip;
+        t->v[t->n].iov_len = p->len - skip;
+        t->n++;
+        skip = 0;
+    }
+}
+
+/* The headers leave from a copy: what they get here is for this transmission only. */
+static void put_tcp(struct net *net, const struct pbuf *p, const struct vnet_tcp *t)
+{
+    uint8_t *head = net->tx_head;
+    memcpy(head, p->payload, t->pay);
+    if ((head[t->l4 + 13] & VNET_SYN) != 0) {
+        vnet_clamp_mss(head, t, (uint16_t)(net->link->mtu - VNET_IP4 - VNET_TCP));
+    }
+    if (!net->link->memory) {
+        uint32_t whole = net->link->mtu - (t->pay - VNET_ETH);
+        uint32_t gso = t->end - t->pay > NET_SEG_MIN ? segment_of(net, head, t) : 0;
+        vnet_offload(head, t, gso != 0 ? gso : whole, &net->tx.vh);
+    }
+    net->tx.v[1].iov_base = head;
+    net->tx.v[1].iov_len = t->pay;
+    net->tx.n = 2;
+    put_pieces(&net->tx, p, t->pay);
+}
+
+static err_t link_output(struct netif *nif, struct pbuf *p)
+{
+    struct net *net = nif->state;
+    struct link_tx *tx = &net->tx;
+    struct vnet_tcp t;
+    memset(&tx->vh, 0, sizeof tx->vh);
+    tx->len = p->tot_len;
+    tx->n = 1;
+    if (vnet_find_tcp(p->payload, p->len, p->tot_len, &t)) {
+        put_tcp(net, p, &t);
+    } else {
+        put_pieces(tx, p, 0);
+    }
+    if (tx->n > LINK_PIECES + 1) {
+        log_line(LOG_ERROR, "%s: a frame of too many pieces was dropped", net->label);
+        return ERR_OK;
+    }
+    net->tx_frames++;
+    int r = net->link->ops->tx(net->link, tx);
+    if (r == -EAGAIN) {
+        net->link_full = true;
+        return ERR_MEM;
+    }
+    net->tx_lost += r != 0;
+    return ERR_OK;
+}
+
+/* To our own address: taken in at the next turn, as lwIP cannot be entered from within. */
+static err_t output_to_self(struct net *net, const struct pbuf *p)
+{
+    uint32_t len = VNET_ETH + p->tot_len;
+    struct frame *f = len <= FRAME_MAX ? frame_new(len) : NULL;
+    if (f == NULL) {
+        return ERR_MEM;
+    }
+    f->len = len;
+    f->sum_ok = true;
+    memcpy(f->data, net->nif.hwaddr, 6);
+    memcpy(f->data + 6, net->nif.hwaddr, 6);
+    put_be16(f->data + 12, VNET_TYPE_IP4);
+    pbuf_copy_partial(p, f->data + VNET_ETH, p->tot_len, 0);
+    struct frame **at = net->self_first == NULL ? &net->self_first : &net->self_last->next;
+    *at = f;
+    net->self_last = f;
+    return ERR_OK;
+}
+
+uint32_t net_input_self(struct net *net)
+{
+    uint32_t n = 0;
+    /* What this brings forth is for the next turn. */
+    struct frame *f = net->self_first;
+    net->self_first = NULL;
+    while (f != NULL) {
+        struct frame *next = f->next;
+        f->next = NULL;
+        net_input(net, f);
+        f = next;
+        n++;
+    }
+    return n;
+}
+
+/* A packet may wait for its neighbour's address in a queue of lwIP that outlives the connection, and
+ * with it the memory that its payload refers to. Marked volatile, payload is copied for that. */
+static err_t output_ip4(struct netif *nif, struct pbuf *p, const ip4_addr_t *ip)
+{
+    if (ip4_addr_eq(ip, netif_ip4_addr(nif))) {
+        return output_to_self(nif->state, p);
+    }
+    for (struct pbuf *q = p->next; q != NULL; q = q->next) {
+        q->type_internal |= PBUF_TYPE_FLAG_DATA_VOLATILE;
+    }
+    return etharp_output(nif, p, ip);
+}
+
+err_t net_netif_init(struct netif *nif)
+{
+    struct net *net = nif->state;
+    nif->name[0] = 'u';
+    nif->name[1] = 'w';
+    nif->output = output_ip4;
+    nif->linkoutput = link_output;
+    nif->hwaddr_len = ETH_HWADDR_LEN;
+    nif->mtu = 65535;
+    nif->flags =
+        NETIF_FLAG_BROADCAST | NETIF_FLAG_ETHARP | NETIF_FLAG_ETHERNET | NETIF_FLAG_LINK_UP;
+    u16_t off = NETIF_CHECKSUM_GEN_TCP | NETIF_CHECKSUM_CHECK_TCP;
+    if (net->link->memory) {
+        off |= NETIF_CHECKSUM_CHECK_IP;
+    }
+    NETIF_SET_CHECKSUM_CTRL(nif, (u16_t)(NETIF_CHECKSUM_ENABLE_ALL & ~off));
+    return ERR_OK;
+}
+
+bool net_resolved(struct net *net, struct in_addr ip)
+{
+    ip4_addr_t hop = {ip.s_addr};
+    if (ip4_addr_eq(&hop, netif_ip4_addr(&net->nif))) {
+        return true;
+    }
+    if (!ip4_addr_net_eq(&hop, netif_ip4_addr(&net->nif), netif_ip4_netmask(&net->nif))) {
+        hop = *netif_ip4_gw(&net->nif);
+    }
+    struct eth_addr *mac;
+    const ip4_addr_t *found;
+    return etharp_find_addr(&net->nif, &hop, &mac, &found) >= 0;
+}
+
+void net_announce(struct net *net)
+{
+    etharp_gratuitous(&net->nif);
+}

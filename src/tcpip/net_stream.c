@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: MIT */
+/* The life of a stream: lwIP's callbacks, what a flush does, and the end. Callbacks only note what
+ * happened: nothing is sent, aborted or closed from within lwIP's input. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "tcpip/net_int.h"
+
+enum {
+    KEEP_IDLE_MS = 15000,
+    KEEP_INTERVAL_MS = 3000,
+    KEEP_PROBES = 5,
+    SYN_RTO_MAX = 160,   /* slow ticks */
+    FIRST_SEGMENTS = 10, /* initial window, RFC 6928 */
+};
+
+struct net_stream *net_stream_new(struct net *net)
+{
+    struct net_stream *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        return NULL;
+    }
+    s->net = net;
+    list_append(&net->streams, &s->node);
+    net_news_init(&s->news, false);
+    list_init(&s->dirty);
+    list_init(&s->timed);
+    list_init(&s->wait);
+    return s;
+}
+
+/* The pcb must be gone or detached. */
+void net_stream_free(struct net_stream *s)
+{
+    list_remove(&s->node);
+    list_remove(&s->dirty);
+    list_remove(&s->timed);
+    list_remove(&s->wait);
+    net_forget(&s->news);
+    net_rx_drop(s);
+    net_tx_drop(s);
+    free(s);
+}
+
+/* Before it is accepted nobody can ask for a stream's news; net_accept() makes up for it. */
+static void tell(struct net_stream *s, unsigned events)
+{
+    if (s->orphan) {
+        return;
+    }
+    if (s->listener != NULL) {
+        s->news.events |= events;
+    } else {
+        net_tell(s->net, &s->news, events);
+    }
+}
+
+void net_stream_dirty(struct net_stream *s)
+{
+    if (list_empty(&s->dirty)) {
+        list_append(&s->net->dirty, &s->dirty);
+    }
+}
+
+void net_stream_deadline(struct net_stream *s, uint64_t at)
+{
+    s->deadline = at;
+    if (list_empty(&s->timed)) {
+        list_append(&s->net->timed, &s->timed);
+    }
+}
+
+/* --- the end of a connection --- */
+
+static void closed(struct net_stream *s, int error)
+{
+    s->pcb = NULL;
+    s->up = false;
+    s->closed = true;
+    if (s->error == 0) {
+        s->error = error;
+    }
+    s->gone = false;
+    list_remove(&s->timed);
+    list_remove(&s->dirty);
+    net_tx_drop(s);
+    if (s->orphan || s->listener != NULL) {
+        /* Nobody knows it but lwIP, which may be about to report that it destroys the pcb. */
+        net_forget(&s->news);
+        list_remove(&s->wait);
+        list_remove(&s->node);
+        list_append(&s->net->dead, &s->node);
+        return;
+    }
+    tell(s, NET_EV_CLOSED);
+}
+
+void net_streams_reap(struct net *net)
+{
+    while (!list_empty(&net->dead)) {
+        net_stream_free(CONTAINER_OF(net->dead.next, struct net_stream, node));
+    }
+}
+
+static int error_of(const struct net_stream *s, err_t err)
+{
+    switch (err) {
+    case ERR_CLSD: return 0; /* both directions ended in order */
+    case ERR_RST: return s->up ? -ECONNRESET : -ECONNREFUSED;
+    case ERR_ABRT: return -ETIMEDOUT; /* lwIP gave up: nobody answers */
+    case ERR_RTE: return -EHOSTUNREACH;
+    case ERR_MEM: return -ENOMEM;
+    default: return -EIO;
+    }
+}
+
+static void on_err(void *arg, err_t err)
+{
+    struct net_stream *s = arg;
+    if (s != NULL && (s->pcb != NULL || s->gone)) {
+        closed(s, error_of(s, err));
+    }
+}
+
+/* lwIP frees a pcb in TIME_WAIT without a word to the error callback, so this is the one place where
+ * no end goes unnoticed. Where an error callback does follow, it follows at once. */
+static void on_destroy(u8_t id, void *data)
+{
+    (void)id;
+    struct net_stream *s = data;
+    if (s != NULL && s->pcb != NULL) {
+        s->pcb = NULL;
+        s->gone = true;
+        net_stream_dirty(s);
+    }
+}
+
+static const struct tcp_ext_arg_callbacks ext_callbacks = {.destroy = on_destroy};
+
+void net_stream_detach(struct net_stream *s)
+{
+    struct tcp_pcb *pcb = s->pcb;
+    tcp_arg(pcb, NULL);
+    tcp_ext_arg_set(pcb, 0, NULL);
+    tcp_recv(pcb, NULL);
+    tcp_sent(pcb, NULL);
+    tcp_err(pcb, NULL);
+    s->pcb = NULL;
+}
+
+void net_stream_fail(struct net_stream *s, int error)
+{
+    s->error = error;
+    if (s->pcb != NULL) {
+        tcp_abort(s->pcb); /* calls on_err() */
+    } else {
+        closed(s, error);
+    }
+}
+
+/* Both FINs are through: lwIP keeps the pcb in TIME_WAIT, the stream does not need it. */
+static bool ended(struct net_stream *s)
+{
+    if (s->pcb == NULL || s->pcb->state != TIME_WAIT) {
+        return false;
+    }
+    net_stream_detach(s);
+    closed(s, 0);
+    return true;
+}
+
+void net_stream_link_down(struct net_stream *s)
+{
+    if (s->up && !ended(s)) {
+        net_stream_fail(s, -ECONNRESET);
+    }
+}
+
+/* What was lost while nobody was there is sent again now, not at some time. */
+void net_stream_link_up(struct net_stream *s)
+{
+    if (s->pcb != NULL && s->pcb->state == SYN_SENT) {
+        tcp_rexmit_rto(s->pcb);
+    }
+}
+
+/* --- callbacks of lwIP --- */
+
+static err_t on_recv(void *arg, struct tcp_pcb *pcb, struct pbuf *p, err_t err)
+{
+    (void)pcb;
+    (void)err;
+    struct net_stream *s = arg;
+    net_stream_dirty(s);
+    if (p == NULL) {
+        s->fin_in = true;
+        tell(s, NET_EV_FIN);
+    } else if (s->orphan) {
+        s->rx_credit += p->tot_len;
+        pbuf_free(p);
+    } else {
+        net_rx_append(s, p);
+        tell(s, NET_EV_DATA);
+    }
+    return ERR_OK;
+}
+
+static err_t on_sent(void *arg, struct tcp_pcb *pcb, u16_t len)
+{
+    (void)pcb;
+    struct net_stream *s = arg;
+    net_tx_on_acked(s, len);
+    tell(s, NET_EV_ACKED);
+    net_tx_tell_room(s);
+    net_stream_dirty(s);
+    return ERR_OK;
+}
+
+void net_stream_attach(struct net_stream *s, struct tcp_pcb *pcb)
+{
+    s->pcb = pcb;
+    tcp_arg(pcb, s);
+    tcp_ext_arg_set_callbacks(pcb, 0, &ext_callbacks);
+    tcp_ext_arg_set(pcb, 0, s);
+    tcp_recv(pcb, on_recv);
+    tcp_sent(pcb, on_sent);
+    tcp_err(pcb, on_err);
+    tcp_nagle_disable(pcb);
+    ip_set_option(pcb, SOF_KEEPALIVE);
+    pcb->keep_idle = KEEP_IDLE_MS;
+    pcb->keep_intvl = KEEP_INTERVAL_MS;
+    pcb->keep_cnt = KEEP_PROBES;
+    s->emss = max_u32(min_u32(pcb->mss, s->net->link->mtu - VNET_IP4 - VNET_TCP), NET_SEG_MIN);
+    s->emss = min_u32(s->emss, NET_SEG_MAX);
+    net_addr_fill(&s->local, &pcb->local_ip, pcb->local_port);
+    net_addr_fill(&s->remote, &pcb->remote_ip, pcb->remote_port);
+}
+
+/* --- flush --- */
+
+/* Raises lwIP's idea of the MSS to a multiple of the wire's, as large as a frame may be, though not
+ * beyond half the peer's largest window: a larger segment might never fit it. Never lowers it: lwIP
+ * relies on queued segments not exceeding it. A segment must always fit cwnd, or nothing would
+ * move. */
+static void widen_segments(struct net_stream *s)
+{
+    struct tcp_pcb *pcb = s->pcb;
+    uint32_t most = min_u32(NET_SEG_MAX, max_u32(pcb->snd_wnd_max / 2, s->emss));
+    uint32_t wide = most / s->emss * s->emss;
+    if (!s->settled || wide > pcb->mss) {
+        pcb->mss = (u16_t)wide;
+        pcb->cwnd = max_u32(pcb->cwnd, (s->settled ? 2 : FIRST_SEGMENTS) * wide);
+        s->settled = true;
+    }
+}
+
+static void send_fin(struct net_stream *s)
+{
+    if (s->fin_out && !s->fin_sent && s->item_count == 0) {
+        s->fin_sent = true;
+        tcp_shutdown(s->pcb, 0, 1); /* without memory lwIP tries again by itself */
+        if (!s->orphan) {
+            net_stream_deadline(s, UINT64_MAX); /* only to notice the end */
+        }
+    }
+}
+
+/* All is delivered, and the FIN is lwIP's business: it needs none of our memory. */
+static bool orphan_done(struct net_stream *s)
+{
+    if (!s->orphan || !s->fin_sent || s->tx_acked != s->tx_queued) {
+        return false;
+    }
+    struct tcp_pcb *pcb = s->pcb;
+    net_stream_detach(s);
+    tcp_close(pcb);
+    net_stream_free(s);
+    return true;
+}
+
+void net_stream_flush(struct net_stream *s)
+{
+    if (s->gone) {
+        closed(s, 0);
+    }
+    if (s->pcb == NULL || ended(s)) {
+        return;
+    }
+    struct tcp_pcb *pcb = s->pcb;
+    if (!s->up || pcb->state < ESTABLISHED) {
+        return;
+    }
+    s->net->out_pcb = pcb;
+    s->rx_unacked = 0;
+    net_rx_window(s);
+    widen_segments(s);
+    net_tx_push(s);
+    send_fin(s);
+    if ((pcb->flags & TF_ACK_DELAY) != 0) {
+        tcp_ack_now(pcb);
+    }
+    if ((pcb->flags & TF_ACK_NOW) != 0) {
+        tcp_output(pcb);
+    }
+    if (ended(s) || orphan_done(s)) {
+        return;
+    }
+    bool more = pcb->unsent != NULL || s->item_count > 0 || (pcb->flags & TF_ACK_NOW) != 0;
+    if (s->net->link_full && more) {
+        list_append(&s->net->stalled, &s->dirty);
+    }
+}
+
+/* --- time --- */
+
+/* lwIP repeats a SYN at a fixed interval; RFC 6298 sec 5.5 wants it to back off. */
+static void back_off_syn(struct net_stream *s)
+{
+    struct tcp_pcb *pcb = s->pcb;
+    if (pcb->state == SYN_SENT && pcb->nrtx > s->syns) {
+        s->syns = pcb->nrtx;
+        pcb->rto = (s16_t)min_u32((uint32_t)pcb->rto * 2, SYN_RTO_MAX);
+    }
+}
+
+void net_stream_timer(struct net_stream *s, uint64_t now)
+{
+    if (s->pcb != NULL) {
+        back_off_syn(s);
+    }
+    if (ended(s) || now < s->deadline) {
+        return;
+    }
+    list_remove(&s->timed);
+    int error = -ETIMEDOUT;
+    if (!s->up && !net_resolved(s->net, s->remote.sin_addr)) {
+        error = -EHOSTUNREACH;
+    }
+    net_stream_fail(s, error);
+}
+
+/* --- the face --- */
+
+void net_stream_set_user(struct net_stream *s, void *user)
+{
+    s->user = user;
+}
+
+void net_stream_local(const struct net_stream *s, struct sockaddr_storage *out)
+{
+    memset(out, 0, sizeof *out);
+    memcpy(out, &s->local, sizeof s->local);
+}
+
+void net_stream_remote(const struct net_stream *s, struct sockaddr_storage *out)
+{
+    memset(out, 0, sizeof *out);
+    memcpy(out, &s->remote, sizeof s->remote);
+}
+
+uint32_t net_emss(const struct net_stream *s)
+{
+    return s->emss;
+}
+
+int net_error(const struct net_stream *s)
+{
+    return s->error;
+}
+
+void net_shutdown(struct net_stream *s)
+{
+    s->fin_out = true;
+    net_stream_dirty(s);
+}
+
+/* What was received and not read counts as read: a window that is not open would make lwIP answer
+ * the close with a reset. */
+static void close_in_order(struct net_stream *s)
+{
+    s->rx_credit += s->rx_queued;
+    net_rx_drop(s);
+    s->orphan = true;
+    s->fin_out = true;
+    net_forget(&s->news);
+    net_stream_deadline(s, net_now_ms() + NET_LINGER_MS);
+    net_stream_dirty(s);
+}
+
+void net_stream_close(struct net_stream *s, bool abort)
+{
+    struct tcp_pcb *pcb = s->pcb;
+    if (pcb != NULL && s->up && !abort && net_tx_unlend_all(s)) {
+        close_in_order(s);
+        return;
+    }
+    if (s->pcb != NULL) {
+        net_stream_detach(s);
+        tcp_abort(pcb);
+    }
+    net_stream_free(s);
+}

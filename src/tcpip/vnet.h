@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* Frames as octets: where the TCP parts of an Ethernet frame are, checksums, the virtio-net header
+ * for segmentation offload, and that segmentation in software. Knows no lwIP. */
+#ifndef UIW_TCPIP_VNET_H
+#define UIW_TCPIP_VNET_H
+
+#include <linux/virtio_net.h>
+
+#include "base/base.h"
+
+enum {
+    VNET_ETH = 14,
+    VNET_IP4 = 20,
+    VNET_TCP = 20,
+    VNET_HDR_MAX = 14 + 20 + 60, /* Ethernet, IPv4 without options, TCP with all options */
+    VNET_TYPE_IP4 = 0x0800,
+    VNET_TYPE_ARP = 0x0806,
+};
+
+enum { VNET_FIN = 0x01, VNET_SYN = 0x02, VNET_RST = 0x04, VNET_PSH = 0x08, VNET_ACK = 0x10 };
+
+/* Offsets in a frame with TCP in unfragmented IPv4. */
+struct vnet_tcp {
+    uint32_t l4;  /* TCP header */
+    uint32_t pay; /* payload */
+    uint32_t end; /* end of the IP packet; the frame may be padded beyond */
+};
+
+/* False when the frame is anything else, or its lengths contradict each other. 'have' octets of the
+ * 'len' octets of the frame are at f: the headers suffice. */
+bool vnet_find_tcp(const uint8_t *f, uint32_t have, uint32_t len, struct vnet_tcp *t);
+
+uint16_t vnet_type(const uint8_t *f); /* EtherType; the frame has at least 14 octets */
+
+/* Adds n octets to a running Internet checksum (RFC 1071). The pieces but the last must have even
+ * lengths. Begins with 0; vnet_sum_end() gives the value to send, 0 over data with its checksum. */
+uint64_t vnet_sum(uint64_t sum, const void *p, size_t n);
+uint16_t vnet_sum_end(uint64_t sum);
+
+/* The TCP checksum of a whole frame is right. */
+bool vnet_tcp_sum_ok(const uint8_t *f, const struct vnet_tcp *t);
+
+/* Writes IP and TCP checksum of a whole frame. */
+void vnet_put_sums(uint8_t *f, const struct vnet_tcp *t);
+
+/* Lowers the MSS option (RFC 9293 sec 3.7.1) of a SYN whose headers are at f to at most mss. The TCP
+ * checksum is wrong afterwards. */
+void vnet_clamp_mss(uint8_t *f, const struct vnet_tcp *t, uint16_t mss);
+
+/* Prepares headers at f for a device that finishes checksums and cuts at gso: the checksum field
+ * gets the sum of the pseudo header, vh the instructions. */
+void vnet_offload(uint8_t *f, const struct vnet_tcp *t, uint32_t gso, struct virtio_net_hdr *vh);
+
+/* Copies the headers of frame f and payload [off, off + n) to out, as a frame of its own: sequence
+ * number, lengths and checksums right, PSH and FIN only on the last piece (RFC 9293; as segmentation
+ * offload does). Returns its length. */
+uint32_t vnet_piece(const uint8_t *f, const struct vnet_tcp *t, uint32_t off, uint32_t n,
+                    uint8_t *out);
+
+#endif

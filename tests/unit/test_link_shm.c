@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/* Two processes over shared memory: bulk both ways, and one of them killed at odd moments. */
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "net_testing.h"
+#include "tcpip/shm_ring.h"
+
+#define IP_A "198.18.2.1"
+#define IP_B "198.18.2.2"
+
+enum { PORT = 4791 };
+
+static char name[64];
+static uint64_t octets = 100u << 20;
+
+static struct net *open_shm(const char *ip)
+{
+    struct net_cfg cfg = {.kind = NET_SHM};
+    char err[NET_ERR_TEXT] = "";
+    struct net *net = NULL;
+    strcpy(cfg.name, name);
+    assert_int_equal(inet_pton(AF_INET, ip, &cfg.ip), 1);
+    if (net_open(&cfg, &net, err) != 0) {
+        fail_msg("%s", err);
+    }
+    return net;
+}
+
+/* Both ends do the same but for who connects. 0: all went well. */
+static int traffic(bool connects, uint32_t piece, bool lend)
+{
+    struct net *net = open_shm(connects ? IP_A : IP_B);
+    uint8_t *source = lend ? malloc(octets) : NULL;
+    struct seen l = {0}, n = {.to_send = octets, .want = octets, .piece = piece};
+    for (uint64_t i = 0; lend && i < octets; i++) {
+        source[i] = pattern(i);
+    }
+    n.lend = lend;
+    n.lent_from = source;
+    struct sockaddr_in at = addr4(IP_B, PORT);
+    if (connects) {
+        assert_int_equal(net_connect(net, NULL, (struct sockaddr *)&at, &n, &n.s), 0);
+    } else {
+        assert_int_equal(net_listen(net, (struct sockaddr *)&at, 4, &l, &l.l), 0);
+        if (!wait_until(net, can_accept, &l, 10000)) {
+            return 2;
+        }
+        n.s = net_accept(l.l);
+        net_stream_set_user(n.s, &n);
+        send_pattern(&n);
+    }
+    if (!wait_until(net, was_closed, &n, 60000)) {
+        return 3;
+    }
+    int r = n.error != 0 ? 4 : n.bad != 0 ? 5 : n.received != octets ? 6 : 0;
+    net_stream_close(n.s, false);
+    if (l.l != NULL) {
+        net_listener_close(l.l);
+    }
+    net_close(net);
+    free(source);
+    return net_test_asserts() != 0 ? 7 : r;
+}
+
+static void pair_of_processes(uint32_t piece, bool lend)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        _exit(traffic(false, piece, lend));
+    }
+    assert_int_equal(traffic(true, piece, lend), 0);
+    int status;
+    waitpid(pid, &status, 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void test_bulk(void **state)
+{
+    (void)state;
+    octets = 100u << 20;
+    pair_of_processes(60000, false);
+    pair_of_processes(65408, true);
+    octets = 8u << 20;
+    pair_of_processes(64, false);
+    pair_of_processes(1460, false);
+}
+
+/* --- killed and joined again --- */
+
+static void child_sends_for_ever(void)
+{
+    struct net *net = open_shm(IP_B);
+    struct seen l = {0}, n = {.to_send = UINT64_MAX, .piece = 50000};
+    struct sockaddr_in at = addr4(IP_B, PORT);
+    if (net_listen(net, (struct sockaddr *)&at, 4, &l, &l.l) != 0 ||
+        !wait_until(net, can_accept, &l, 20000)) {
+        _exit(2);
+    }
+    n.s = net_accept(l.l);
+    net_stream_set_user(n.s, &n);
+    send_pattern(&n);
+    wait_until(net, was_closed, &n, 60000);
+    _exit(0);
+}
+
+static bool got_some(void *arg)
+{
+    const struct seen *n = arg;
+    return n->received > (1 << 20) || (n->events & NET_EV_CLOSED) != 0;
+}
+
+static void pause_us(long us)
+{
+    struct timespec t = {0, us * 1000};
+    nanosleep(&t, NULL);
+}
+
+static void test_kill_and_rejoin(void **state)
+{
+    (void)state;
+    struct net *net = open_shm(IP_A);
+    struct sockaddr_in at = addr4(IP_B, PORT);
+    srand(4);
+    for (int round = 0; round < 12; round++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            /* What was open in the parent means nothing here; the child joins by itself. */
+            execl("/proc/self/exe", "test_link_shm", "sender", name, (char *)NULL);
+            _exit(9);
+        }
+        struct seen n = {0};
+        assert_int_equal(net_connect(net, NULL, (struct sockaddr *)&at, &n, &n.s), 0);
+        assert_true(wait_until(net, got_some, &n, 10000));
+        assert_int_equal(n.error, 0);
+        pause_us(rand() % 3000);
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        assert_true(wait_until(net, was_closed, &n, 3000));
+        assert_int_equal(n.error, -ECONNRESET);
+        assert_int_equal(n.bad, 0);
+        net_stream_close(n.s, false);
+    }
+    net_close(net);
+    assert_int_equal(net_test_asserts(), 0);
+}
+
+/* The same with roles changed: the survivor is the one that has to take the lock over. */
+static void test_first_one_dies(void **state)
+{
+    (void)state;
+    pid_t pid = fork();
+    if (pid == 0) {
+        execl("/proc/self/exe", "test_link_shm", "sender", name, (char *)NULL);
+        _exit(9);
+    }
+    pause_us(300000);
+    struct net *net = open_shm(IP_A);
+    struct sockaddr_in at = addr4(IP_B, PORT);
+    for (int round = 0; round < 3; round++) {
+        struct seen n = {0};
+        assert_int_equal(net_connect(net, NULL, (struct sockaddr *)&at, &n, &n.s), 0);
+        assert_true(wait_until(net, got_some, &n, 10000));
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        pid = fork();
+        if (pid == 0) {
+            execl("/proc/self/exe", "test_link_shm", "sender", name, (char *)NULL);
+            _exit(9);
+        }
+        assert_true(wait_until(net, was_closed, &n, 3000));
+        net_stream_close(n.s, false);
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    net_close(net);
+}
+
+/* --- one process --- */
+
+static void test_both_ends_here(void **state)
+{
+    (void)state;
+    net_clock_real();
+    struct wire_ends w = {open_shm(IP_A), open_shm(IP_B), 0};
+    struct seen l = {0}, n[2] = {{0}};
+    struct sockaddr_in at = addr4(IP_B, PORT);
+    struct stat st;
+    assert_int_equal(stat(name, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(net_listen(w.b, (struct sockaddr *)&at, 4, &l, &l.l), 0);
+    n[0] = (struct seen){.to_send = 16u << 20, .piece = 50000};
+    assert_int_equal(net_connect(w.a, NULL, (struct sockaddr *)&at, &n[0], &n[0].s), 0);
+    for (int i = 0; i < 1000000 && n[1].received < n[0].to_send; i++) {
+        turn_one(w.a);
+        turn_one(w.b);
+        if (n[1].s == NULL && (n[1].s = net_accept(l.l)) != NULL) {
+            net_stream_set_user(n[1].s, &n[1]);
+            assert_true(net_emss(n[1].s) > 60000);
+        }
+    }
+    assert_int_equal(n[1].received, n[0].to_send);
+    assert_int_equal(n[1].bad, 0);
+    net_stream_close(n[0].s, true);
+    net_stream_close(n[1].s, true);
+    net_listener_close(l.l);
+    net_close(w.a);
+    net_close(w.b);
+    assert_int_not_equal(stat(name, &st), 0);
+    errno = 0;
+}
+
+static void test_stalled_stream_does_not_block(void **state)
+{
+    (void)state;
+    net_clock_real();
+    struct wire_ends w = {open_shm(IP_A), open_shm(IP_B), 0};
+    struct seen l = {0}, out[2] = {{0}}, in[2] = {{0}};
+    struct sockaddr_in at = addr4(IP_B, PORT);
+    assert_int_equal(net_listen(w.b, (struct sockaddr *)&at, 4, &l, &l.l), 0);
+    for (int k = 0; k < 2; k++) {
+        out[k] = (struct seen){.to_send = 32u << 20, .piece = 60000};
+        in[k].hold = k == 0;
+        assert_int_equal(net_connect(w.a, NULL, (struct sockaddr *)&at, &out[k], &out[k].s), 0);
+        for (int i = 0; i < 100000 && in[k].s == NULL; i++) {
+            turn_one(w.a);
+            turn_one(w.b);
+            in[k].s = net_accept(l.l);
+        }
+        assert_non_null(in[k].s);
+        net_stream_set_user(in[k].s, &in[k]);
+        for (int i = 0; i < 20000; i++) {
+            turn_one(w.a);
+            turn_one(w.b);
+        }
+    }
+    assert_int_equal(in[1].received, out[1].to_send);
+    assert_int_equal(in[0].received, 0);
+    assert_true(net_rx_queued(in[0].s) > 3u << 20);
+    for (int k = 0; k < 2; k++) {
+        net_stream_close(out[k].s, true);
+        net_stream_close(in[k].s, true);
+    }
+    net_listener_close(l.l);
+    net_close(w.a);
+    net_close(w.b);
+}
+
+static void test_ring_rules(void **state)
+{
+    (void)state;
+    struct shm_way *way = aligned_alloc(4096, sizeof *way);
+    memset(way, 0, sizeof *way);
+    struct shm_tx tx;
+    struct shm_rx rx;
+    uint32_t slot, len;
+    shm_tx_init(&tx, way);
+    shm_rx_init(&rx, way);
+    for (uint32_t i = 0; i < 70000u * 3; i++) { /* past the wrap of laps */
+        assert_int_equal(shm_tx_slot(&tx, &slot), 1);
+        assert_false(shm_tx_post(&tx, slot, 14 + i % 1000));
+        if (i < 40) {
+            continue; /* keep some in flight */
+        }
+        assert_int_equal(shm_rx_take(&rx, 65535, &slot, &len), 1);
+        assert_int_equal(len, 14 + (i - 40) % 1000);
+        assert_false(shm_rx_return(&rx, slot));
+    }
+    while (shm_tx_slot(&tx, &slot) == 1) {
+        shm_tx_post(&tx, slot, 100);
+    }
+    assert_int_equal(tx.free_count, 0);
+    assert_false(shm_sleep(&rx, &tx, true)); /* frames wait */
+    while (shm_rx_take(&rx, 65535, &slot, &len) == 1) {
+    }
+    assert_true(shm_sleep(&rx, &tx, true));
+    assert_true(shm_rx_return(&rx, 5)); /* the producer waits for room */
+    assert_int_equal(shm_tx_slot(&tx, &slot), 1);
+    assert_true(shm_tx_post(&tx, slot, 20)); /* the consumer sleeps */
+    assert_int_equal(shm_rx_take(&rx, 65535, &slot, &len), 1);
+
+    /* Words that no honest peer writes. */
+    uint64_t lap = (uint64_t)(uint16_t)(rx.posts / SHM_SLOTS + 1) << 48;
+    static const uint64_t bad[] = {
+        (uint64_t)64 << 32 | 100, (uint64_t)0xffff << 32 | 100, (uint64_t)6 << 32 | 100 /* held */,
+        (uint64_t)5 << 32 | 13,   (uint64_t)5 << 32 | 65536,    (uint64_t)5 << 32 | 0xffffffffu};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        atomic_store(&way->posted[rx.posts % SHM_SLOTS], lap | bad[i]);
+        assert_int_equal(shm_rx_take(&rx, 65535, &slot, &len), -EPROTO);
+    }
+    lap = (uint64_t)(uint16_t)(tx.returns / SHM_SLOTS + 1) << 48;
+    atomic_store(&way->returned[tx.returns % SHM_SLOTS], lap | (uint64_t)64 << 32);
+    assert_int_equal(shm_tx_slot(&tx, &slot), -EPROTO);
+    free(way);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "sender") == 0) {
+        snprintf(name, sizeof name, "%s", argv[2]);
+        child_sends_for_ever();
+    }
+    char dir[] = "/tmp/uiw-shm-XXXXXX";
+    if (mkdtemp(dir) == NULL) {
+        return 1;
+    }
+    snprintf(name, sizeof name, "%s/w", dir);
+    cmocka_set_test_filter(getenv("UIW_TEST"));
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ring_rules),
+        cmocka_unit_test(test_both_ends_here),
+        cmocka_unit_test(test_stalled_stream_does_not_block),
+        cmocka_unit_test(test_bulk),
+        cmocka_unit_test(test_kill_and_rejoin),
+        cmocka_unit_test(test_first_one_dies),
+    };
+    int r = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(name);
+    strcat(name, ".lock");
+    unlink(name);
+    rmdir(dir);
+    return r;
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+/* lwIP over a TAP against the kernel's TCP, in a network namespace of this process alone. Needs
+ * root; skipped (77) without. */
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <netinet/ip_icmp.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "net_testing.h"
+
+#define DEV       "uiwtest0"
+#define KERNEL_IP "198.18.0.1"
+#define OUR_IP    "198.18.0.2"
+
+enum { OCTETS = 24 << 20, PORT = 5001 };
+
+/* --- the namespace and its interface --- */
+
+static void request(unsigned long what, struct ifreq *rq)
+{
+    int s = socket(AF_INET, SOCK_DGRAM, 0);
+    assert_true(s >= 0);
+    strcpy(rq->ifr_name, DEV);
+    assert_int_equal(ioctl(s, what, rq), 0);
+    close(s);
+}
+
+static void device_flags(short flags)
+{
+    struct ifreq rq = {.ifr_flags = flags};
+    request(SIOCSIFFLAGS, &rq);
+}
+
+static void device_mtu(int mtu)
+{
+    struct ifreq rq = {.ifr_mtu = mtu};
+    request(SIOCSIFMTU, &rq);
+}
+
+static int make_device(void **state)
+{
+    (void)state;
+    int fd = open("/dev/net/tun", O_RDWR);
+    struct ifreq rq = {.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
+    strcpy(rq.ifr_name, DEV);
+    if (fd < 0 || ioctl(fd, TUNSETIFF, &rq) != 0 || ioctl(fd, TUNSETPERSIST, 1) != 0) {
+        return -1;
+    }
+    close(fd);
+    struct sockaddr_in ip = addr4(KERNEL_IP, 0), mask = addr4("255.255.255.0", 0);
+    memcpy(&rq.ifr_addr, &ip, sizeof ip);
+    request(SIOCSIFADDR, &rq);
+    memcpy(&rq.ifr_netmask, &mask, sizeof mask);
+    request(SIOCSIFNETMASK, &rq);
+    device_flags(IFF_UP);
+    return 0;
+}
+
+static int try_open(const char *name, uint32_t mtu, struct net **out, char err[NET_ERR_TEXT])
+{
+    struct net_cfg cfg = {.kind = NET_TAP, .mtu = mtu};
+    snprintf(cfg.name, sizeof cfg.name, "%s", name);
+    inet_pton(AF_INET, OUR_IP, &cfg.ip);
+    return net_open(&cfg, out, err);
+}
+
+static struct net *open_tap(void)
+{
+    char err[NET_ERR_TEXT] = "";
+    struct net *net = NULL;
+    if (try_open(DEV, 0, &net, err) != 0) {
+        fail_msg("%s", err);
+    }
+    return net;
+}
+
+/* --- the kernel's side, in a child --- */
+
+static int kernel_socket(void)
+{
+    int s = socket(AF_INET, SOCK_STREAM, 0), one = 1;
+    if (s < 0 || setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0) {
+        _exit(2);
+    }
+    /* Some default controls pace in a way that takes long to get going. */
+    (void)setsockopt(s, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5);
+    return s;
+}
+
+/* Sends the pattern and checks what comes, until both sides have had all. */
+static int kernel_traffic(int s)
+{
+    static uint8_t out[1 << 16], in[1 << 16];
+    uint64_t sent = 0, got = 0;
+    bool eof = false;
+    while (!eof) {
+        struct pollfd p = {s, (short)(POLLIN | (sent < OCTETS ? POLLOUT : 0)), 0};
+        if (poll(&p, 1, 20000) <= 0) {
+            return 3;
+        }
+        if (p.revents & POLLOUT) {
+            size_t n = sent + sizeof out > OCTETS ? OCTETS - (size_t)sent : sizeof out;
+            for (size_t i = 0; i < n; i++) {
+                out[i] = pattern(sent + i);
+            }
+            ssize_t k = send(s, out, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+            sent += k > 0 ? (uint64_t)k : 0;
+            if (sent == OCTETS) {
+                shutdown(s, SHUT_WR);
+            }
+        }
+        if (p.revents & (POLLIN | POLLHUP | POLLERR)) {
+            ssize_t k = recv(s, in, sizeof in, MSG_DONTWAIT);
+            for (ssize_t i = 0; i < k; i++) {
+                if (in[i] != pattern(got + (uint64_t)i)) {
+                    return 4;
+                }
+            }
+            got += k > 0 ? (uint64_t)k : 0;
+            eof = k == 0;
+        }
+    }
+    return got == OCTETS && sent == OCTETS ? 0 : 5;
+}
+
+static int kernel_server(int listener)
+{
+    int s = accept(listener, NULL, NULL);
+    return s < 0 ? 2 : kernel_traffic(s);
+}
+
+static int kernel_client(int unused)
+{
+    (void)unused;
+    int s = kernel_socket();
+    struct sockaddr_in to = addr4(OUR_IP, PORT);
+    return connect(s, (struct sockaddr *)&to, sizeof to) != 0 ? 2 : kernel_traffic(s);
+}
+
+static pid_t start(int (*run)(int), int arg)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        _exit(run(arg));
+    }
+    return pid;
+}
+
+static void finish(pid_t pid)
+{
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* --- tests --- */
+
+static void run_to_end(struct net *net, struct seen *n)
+{
+    assert_true(wait_until(net, was_closed, n, 30000));
+    assert_int_equal(n->error, 0);
+    assert_int_equal(n->received, OCTETS);
+    assert_int_equal(n->bad, 0);
+    net_stream_close(n->s, false);
+}
+
+static uint32_t emss_at(int mtu)
+{
+    return mtu - 40 < 65408 ? (uint32_t)mtu - 40 : 65408;
+}
+
+static void we_connect(int mtu)
+{
+    device_mtu(mtu);
+    int l = kernel_socket();
+    struct sockaddr_in at = addr4(KERNEL_IP, PORT);
+    assert_int_equal(bind(l, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(l, 1), 0);
+    pid_t pid = start(kernel_server, l);
+    struct net *net = open_tap();
+    struct seen n = {.to_send = OCTETS, .want = OCTETS, .piece = 60000};
+    assert_int_equal(net_connect(net, NULL, (struct sockaddr *)&at, &n, &n.s), 0);
+    assert_true(wait_until(net, has_event, &n, 5000));
+    assert_int_equal(net_emss(n.s), emss_at(mtu));
+    run_to_end(net, &n);
+    finish(pid);
+    net_close(net);
+    close(l);
+}
+
+static void we_listen(int mtu)
+{
+    device_mtu(mtu);
+    struct net *net = open_tap();
+    struct sockaddr_in at = addr4(OUR_IP, PORT);
+    struct seen l = {0}, n = {.to_send = OCTETS, .want = OCTETS, .piece = 1400};
+    assert_int_equal(net_listen(net, (struct sockaddr *)&at, 4, &l, &l.l), 0);
+    pid_t pid = start(kernel_client, 0);
+    assert_true(wait_until(net, can_accept, &l, 5000));
+    n.s = net_accept(l.l);
+    assert_non_null(n.s);
+    net_stream_set_user(n.s, &n);
+    assert_int_equal(net_emss(n.s), emss_at(mtu));
+    send_pattern(&n);
+    run_to_end(net, &n);
+    finish(pid);
+    net_listener_close(l.l);
+    net_close(net);
+}
+
+static void test_bulk(void **state)
+{
+    (void)state;
+    static const int mtu[] = {1500, 9000, 65521, 576};
+    for (size_t i = 0; i < sizeof mtu / sizeof mtu[0]; i++) {
+        we_connect(mtu[i]);
+        we_listen(mtu[i]);
+        assert_int_equal(net_test_asserts(), 0);
+    }
+}
+
+static void test_unreachable(void **state)
+{
+    (void)state;
+    device_mtu(1500);
+    struct net *net = open_tap();
+    struct sockaddr_in refused = addr4(KERNEL_IP, 9), silent = addr4("198.18.0.77", 9),
+                       off = addr4("198.19.0.1", 9);
+    struct seen n[3] = {{0}};
+    assert_int_equal(net_connect(net, NULL, (struct sockaddr *)&refused, &n[0], &n[0].s), 0);
+    assert_int_equal(net_connect(net, NULL, (struct sockaddr *)&silent, &n[1], &n[1].s), 0);
+    assert_int_equal(net_connect(net, NULL, (struct sockaddr *)&off, &n[2], &n[2].s), 0);
+    assert_true(wait_until(net, was_closed, &n[0], 3000));
+    assert_int_equal(n[0].error, -ECONNREFUSED);
+    assert_true(wait_until(net, was_closed, &n[2], 1000));
+    assert_int_equal(n[2].error, -EHOSTUNREACH);
+    assert_true(wait_until(net, was_closed, &n[1], 12000));
+    assert_int_equal(n[1].error, -EHOSTUNREACH);
+    for (int i = 0; i < 3; i++) {
+        net_stream_close(n[i].s, true);
+    }
+    net_close(net);
+}
+
+static bool answered(void *arg)
+{
+    int s = *(int *)arg;
+    uint8_t b[256];
+    ssize_t n = recv(s, b, sizeof b, MSG_DONTWAIT);
+    return n >= 28 && b[20] == ICMP_ECHOREPLY;
+}
+
+static void test_ping(void **state)
+{
+    (void)state;
+    struct net *net = open_tap();
+    int s = socket(AF_INET, SOCK_RAW, IPPROTO_ICMP);
+    assert_true(s >= 0);
+    struct sockaddr_in to = addr4(OUR_IP, 0);
+    uint8_t echo[64] = {ICMP_ECHO, 0, 0xf7, 0xff}; /* the checksum of that */
+    assert_int_equal(sendto(s, echo, sizeof echo, 0, (struct sockaddr *)&to, sizeof to), 64);
+    assert_true(wait_until(net, answered, &s, 3000));
+    close(s);
+    net_close(net);
+}
+
+static void expect_error(const char *name, uint32_t mtu, int error, const char *part)
+{
+    char err[NET_ERR_TEXT] = "";
+    struct net *net = NULL;
+    assert_int_equal(try_open(name, mtu, &net, err), error);
+    if (strstr(err, part) == NULL || strchr(err, '\n') != NULL) {
+        fail_msg("unexpected text: %s", err);
+    }
+}
+
+static void test_errors(void **state)
+{
+    (void)state;
+    expect_error("nosuch0", 0, -ENODEV, "no such interface");
+    expect_error("lo", 0, -ENETDOWN, "down");
+    expect_error("a-name-too-long-for-any", 0, -ENODEV, "no interface");
+    expect_error(DEV, 9001, -EINVAL, "MTU 9001");
+    int fd = open("/dev/net/tun", O_RDWR);
+    struct ifreq rq = {.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
+    strcpy(rq.ifr_name, DEV);
+    assert_int_equal(ioctl(fd, TUNSETIFF, &rq), 0);
+    expect_error(DEV, 0, -EBUSY, "in use by another process");
+    close(fd);
+    device_flags(0);
+    expect_error(DEV, 0, -ENETDOWN, "the interface is down");
+    device_flags(IFF_UP);
+}
+
+static int open_as_nobody(int unused)
+{
+    (void)unused;
+    char err[NET_ERR_TEXT] = "";
+    struct net *net = NULL;
+    if (setgid(65534) != 0 || setuid(65534) != 0) {
+        return 2;
+    }
+    int r = try_open(DEV, 0, &net, err);
+    return (r == -EPERM || r == -EACCES) && strstr(err, "ermission") != NULL ? 0 : 3;
+}
+
+static void test_permission(void **state)
+{
+    (void)state;
+    finish(start(open_as_nobody, 0));
+}
+
+/* Down and up again: the stream goes on. Removed: it ends, and nothing spins. */
+static void test_device_goes_away(void **state)
+{
+    (void)state;
+    int s = kernel_socket();
+    struct sockaddr_in at = addr4(KERNEL_IP, PORT);
+    assert_int_equal(bind(s, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(s, 1), 0);
+    struct net *net = open_tap();
+    struct seen n = {.to_send = 1000};
+    assert_int_equal(net_connect(net, NULL, (struct sockaddr *)&at, &n, &n.s), 0);
+    assert_true(wait_until(net, has_event, &n, 5000));
+    assert_false(n.events & NET_EV_CLOSED);
+    device_flags(0);
+    wait_until(net, was_closed, &n, 300);
+    device_flags(IFF_UP);
+    assert_false(n.events & NET_EV_CLOSED);
+    char command[64];
+    snprintf(command, sizeof command, "ip link del %s", DEV);
+    if (system(command) != 0) {
+        print_message("  no ip tool: part of the test is skipped\n");
+        n.events |= NET_EV_CLOSED;
+    }
+    assert_true(wait_until(net, was_closed, &n, 1000));
+    uint32_t turns = 0;
+    uint64_t until = net_now_ms() + 300;
+    while (net_now_ms() < until) {
+        turn_one(net);
+        struct pollfd p = {net_fd(net), POLLIN, 0};
+        (void)poll(&p, 1, net_timeout_ms(net));
+        net_woken(net);
+        turns++;
+    }
+    assert_true(turns < 1000);
+    net_stream_close(n.s, false);
+    net_close(net);
+    close(s);
+}
+
+int main(void)
+{
+    if (geteuid() != 0 || unshare(CLONE_NEWNET) != 0) {
+        puts("link_tap: skipped, it takes root and network namespaces");
+        return 77;
+    }
+    if (access("/dev/net/tun", R_OK | W_OK) != 0) {
+        puts("link_tap: skipped, no /dev/net/tun");
+        return 77;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    cmocka_set_test_filter(getenv("UIW_TEST"));
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_errors),      cmocka_unit_test(test_permission),
+        cmocka_unit_test(test_ping),        cmocka_unit_test(test_bulk),
+        cmocka_unit_test(test_unreachable), cmocka_unit_test(test_device_goes_away),
+    };
+    return cmocka_run_group_tests(tests, make_device, NULL);
+}
