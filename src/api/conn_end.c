@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* How connections end: faults, Terminate, closing in good order, resets. */
+#include <stdio.h>
+
+#include "api/conn.h"
+
+static void async_of(struct uiw_conn *c, const char *text)
+{
+    const struct verdict v = c->st.fault;
+    bool access =
+        v.bad && ((v.layer == LAYER_RDMAP && v.type == RDMAP_PROTECTION) ||
+                  (v.layer == LAYER_DDP && v.type == DDP_TAGGED && v.code != DDP_TAG_VERSION));
+    struct uiw_async_event ev = {.type = access ? UIW_ASYNC_QP_ACCESS : UIW_ASYNC_QP_FATAL,
+                                 .user = c->qp->user,
+                                 .qp_num = c->qp->num};
+    snprintf(ev.text, sizeof ev.text, "%s", text);
+    device_async(c->dev, &ev);
+}
+
+static void raise_last(struct uiw_conn *c, enum uiw_reason reason, const struct verdict *v,
+                       const char *text)
+{
+    struct cm_event *e = c->last;
+    c->last = NULL;
+    e->ev.type = c->established ? UIW_EVENT_DISCONNECTED : UIW_EVENT_CONNECT_ERROR;
+    e->ev.conn = c;
+    e->ev.user = c->user;
+    e->ev.reason = reason;
+    e->ev.status = cm_errno_of(reason);
+    if (v != NULL) {
+        e->ev.layer = v->layer;
+        e->ev.etype = v->type;
+        e->ev.code = v->code;
+    }
+    snprintf(e->ev.text, sizeof e->ev.text, "%s", text);
+    cm_raise(c, e);
+}
+
+void conn_end(struct uiw_conn *c, enum uiw_reason reason, const struct verdict *v, const char *text)
+{
+    if (c->ended) {
+        return;
+    }
+    c->ended = true;
+    c->rnr = false;
+    if (c->qp != NULL) {
+        if (c->stream != NULL && c->state >= CONN_OPEN) {
+            /* The flush gives the memory back to the program, TCP still has to send it. */
+            net_tx_unlend(c->stream, NULL, UINT64_MAX);
+        }
+        qp_set_state(c->qp, UIW_QP_ERROR);
+    }
+    /* A Request that never reached the program: nobody waits for an event. */
+    if (c->initiator || c->asked) {
+        raise_last(c, reason, v, text);
+    } else {
+        c->orphan = true;
+    }
+}
+
+void conn_kill(struct uiw_conn *c, enum uiw_reason reason, const char *text)
+{
+    conn_close_stream(c, true);
+    conn_end(c, reason, NULL, text);
+}
+
+void conn_fault(struct uiw_conn *c, enum uiw_reason reason)
+{
+    struct verdict v = c->st.fault;
+    char text[160];
+    snprintf(text, sizeof text, "%s: %s", reason == UIW_REASON_LOCAL ? "here" : "peer's fault",
+             verdict_text(v));
+    /* Whatever message is half sent stays so: the Terminate follows the last whole FPDU. */
+    c->tx.active = false;
+    c->term_due = true;
+    c->state = CONN_DRAIN;
+    conn_set_deadline(c, CONN_DRAIN_MS);
+    if (c->qp != NULL && !c->ended) {
+        async_of(c, text);
+    }
+    conn_end(c, reason, &v, text);
+    conn_tx(c);
+}
+
+/* Tells the Read that the Terminate speaks of from all the others, which are flushed. */
+static void blame_read(struct uiw_conn *c, const struct rdmap_term *term)
+{
+    const struct rdmap_read *r = rdmap_orq_head(&c->st);
+    if (c->qp == NULL || r == NULL || r->user == CONN_READ_OF_RTR) {
+        return;
+    }
+    bool access = term->v.layer == LAYER_RDMAP && term->v.type == RDMAP_PROTECTION;
+    if (term->has_read || access) {
+        qp_send_failed(c->qp, (uint32_t)r->user,
+                       access ? UIW_WC_REM_ACCESS_ERR : UIW_WC_REM_OP_ERR);
+    }
+}
+
+void conn_terminated(struct uiw_conn *c, const struct rdmap_term *term)
+{
+    char text[160];
+    snprintf(text, sizeof text, "peer: %s", verdict_text(term->v));
+    blame_read(c, term);
+    c->tx.active = false;
+    c->state = CONN_DRAIN;
+    conn_set_deadline(c, CONN_DRAIN_MS);
+    net_shutdown(c->stream);
+    conn_end(c, UIW_REASON_PEER_TERMINATE, &term->v, text);
+}
+
+/* --- in good order --- */
+
+void conn_begin_close(struct uiw_conn *c)
+{
+    if (c->state != CONN_OPEN) {
+        return;
+    }
+    c->state = CONN_CLOSING;
+    if (c->qp != NULL && qp_state(c->qp) == UIW_QP_RTS) {
+        qp_set_state(c->qp, UIW_QP_CLOSING);
+    }
+    conn_set_deadline(c, CONN_CLOSE_MS);
+    conn_close_step(c);
+}
+
+void conn_close_step(struct uiw_conn *c)
+{
+    if (c->state == CONN_CLOSING) {
+        conn_tx(c);
+    }
+    /* A Responder that heard no FPDU yet may not send any (RFC 5044 sec 7.1.2): then it just closes. */
+    if (c->state == CONN_CLOSING && (conn_tx_idle(c) || !c->may_send)) {
+        net_shutdown(c->stream);
+        c->state = CONN_DRAIN;
+        conn_set_deadline(c, CONN_DRAIN_MS);
+    }
+    if (c->state == CONN_DRAIN && c->peer_fin && !c->tx.active && !c->term_due &&
+        c->stream != NULL) {
+        conn_end(c, UIW_REASON_CLOSED, NULL, "closed in good order");
+        conn_close_stream(c, false);
+    }
+}
+
+void conn_fin(struct uiw_conn *c)
+{
+    if (c->state == CONN_SETUP || c->state == CONN_TCP) {
+        conn_setup_lost(c, 0);
+        return;
+    }
+    if (c->state == CONN_DECIDE) {
+        conn_kill(c, UIW_REASON_RESET, "the peer closed the connection before it was accepted");
+        return;
+    }
+    if (c->rnr) {
+        return; /* what has come is not read yet; conn_run() comes back here */
+    }
+    if (c->state == CONN_OPEN || (c->state == CONN_CLOSING && !c->st.dead)) {
+        /* RFC 5044 sec 8 code 1: in the middle of an FPDU or message, or with Reads open. */
+        if (net_rx_queued(c->stream) > 0 || rdmap_rx_in_send(&c->st) || c->st.orq.cnt > 0) {
+            conn_kill(c, UIW_REASON_LOST, "the peer closed in the middle of a message");
+            return;
+        }
+        conn_begin_close(c);
+    }
+    if (c->stream != NULL) {
+        conn_close_step(c);
+    }
+}
+
+void conn_detach_qp(struct uiw_conn *c)
+{
+    struct uiw_qp *qp = c->qp;
+    if (c->state == CONN_DRAIN && c->st.dead) {
+        /* A Terminate is on its way: let it arrive. */
+        conn_end(c, UIW_REASON_LOCAL, NULL, "the QP was destroyed");
+    } else {
+        conn_kill(c, UIW_REASON_LOCAL, "the QP was destroyed");
+    }
+    qp->conn = NULL;
+    c->qp = NULL;
+}

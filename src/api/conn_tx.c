@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: MIT */
+/* Sending: pulled by room in the stream. Terminate, then Read Responses and requests in turn; one
+ * message at a time, since peers (siw) do not take interleaved ones. */
+#include "api/conn.h"
+
+enum tx_result { TX_SENT, TX_FULL, TX_FAILED };
+
+/* The memory of one segment's payload. */
+struct tx_source {
+    uint32_t cnt;
+    struct span v[DEVICE_MAX_SGE];
+};
+
+/* --- choosing --- */
+
+static bool start_read(struct uiw_conn *c, struct send_wqe *e)
+{
+    struct conn_tx *tx = &c->tx;
+    struct rdmap_read_request req = {.len = e->len, .src_stag = e->rkey, .src_to = e->remote};
+    struct mspan sink;
+    /* A zero-length Read names no memory; its STag is not 0, which some peers refuse (bugs N02). */
+    req.sink_stag = e->num_sge > 0 && e->len > 0 ? e->u.sge[0].lkey : 1;
+    req.sink_to = e->num_sge > 0 ? e->u.sge[0].addr : 0;
+    if (e->len > 0 &&
+        ddp_mem_check(&c->dev->mem,
+                      &(struct ddp_access){req.sink_stag, req.sink_to, e->len, DDP_LOCAL_WRITE,
+                                           c->qp->pd->id, c->qp->num},
+                      &sink) != DDP_MEM_OK) {
+        return false;
+    }
+    rdmap_tx_read(&c->st, &req, tx->index, &tx->msg, tx->small);
+    return true;
+}
+
+/* A request with a bad sge sends nothing at all, rather than the part before it. */
+static bool sges_are_good(struct uiw_conn *c, const struct send_wqe *e)
+{
+    struct mspan m;
+    uint32_t cnt = (e->flags & UIW_SEND_INLINE) != 0 ? 0 : e->num_sge;
+    for (uint32_t i = 0; i < cnt; i++) {
+        const struct uiw_sge *sge = &e->u.sge[i];
+        if (sge->length > 0 &&
+            ddp_mem_check(&c->dev->mem,
+                          &(struct ddp_access){sge->lkey, sge->addr, sge->length, DDP_LOCAL_READ,
+                                               c->qp->pd->id, c->qp->num},
+                          &m) != DDP_MEM_OK) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static unsigned send_opcode(const struct send_wqe *e)
+{
+    bool solicited = (e->flags & UIW_SEND_SOLICITED) != 0;
+    if (e->opcode == UIW_WR_SEND_WITH_INV) {
+        return solicited ? RDMAP_SEND_SE_INV : RDMAP_SEND_INV;
+    }
+    return solicited ? RDMAP_SEND_SE : RDMAP_SEND;
+}
+
+static bool is_read(const struct send_wqe *e)
+{
+    return e->opcode == UIW_WR_RDMA_READ || e->opcode == UIW_WR_RDMA_READ_WITH_INV;
+}
+
+/* A local error ends the stream: what was posted behind the request must not run (RFC 5040 sec 7). */
+static void fail_request(struct uiw_conn *c, uint32_t index, enum uiw_wc_status status)
+{
+    qp_send_failed(c->qp, index, status);
+    rdmap_fail(&c->st, verdict_bad(LAYER_RDMAP, RDMAP_LOCAL, 0));
+    conn_fault(c, UIW_REASON_LOCAL);
+}
+
+/* The next posted request; false: none, or it has to wait for Reads. */
+static bool start_wr(struct uiw_conn *c)
+{
+    struct uiw_qp *qp = c->qp;
+    if (qp->sq_next == atomic_load_explicit(&qp->sq.ring.tail, memory_order_acquire)) {
+        return false;
+    }
+    struct send_wqe *e = wq_send(&qp->sq, qp->sq_next);
+    if ((e->flags & UIW_SEND_FENCE) != 0 && c->st.orq.cnt > 0) {
+        return false;
+    }
+    if (is_read(e) && c->st.orq.cap > 0 && !rdmap_orq_room(&c->st)) {
+        return false;
+    }
+    c->tx.kind = CONN_TX_WR;
+    c->tx.index = qp->sq_next++;
+    c->tx.sge = 0;
+    c->tx.sge_off = 0;
+    c->tx.lent = false;
+    e->state = WQE_STARTED;
+    if (is_read(e)) {
+        if (c->st.orq.cap == 0 || !start_read(c, e)) {
+            fail_request(c, c->tx.index,
+                         c->st.orq.cap == 0 ? UIW_WC_LOC_QP_ERR : UIW_WC_LOC_PROT_ERR);
+            return false;
+        }
+    } else if (!sges_are_good(c, e)) {
+        fail_request(c, c->tx.index, UIW_WC_LOC_PROT_ERR);
+        return false;
+    } else if (e->opcode == UIW_WR_RDMA_WRITE) {
+        rdmap_tx_write(&c->st, e->rkey, e->remote, e->len, &c->tx.msg);
+    } else {
+        uint32_t inv = e->opcode == UIW_WR_SEND_WITH_INV ? e->rkey : 0;
+        rdmap_tx_send(&c->st, send_opcode(e), inv, e->len, &c->tx.msg);
+    }
+    return true;
+}
+
+static bool start_response(struct uiw_conn *c)
+{
+    struct mspan src; /* looked up again for each segment: the region may go meanwhile */
+    c->tx.kind = CONN_TX_RESPONSE;
+    if (!rdmap_tx_response(&c->st, &c->dev->mem, &c->tx.msg, &src)) {
+        conn_fault(c, UIW_REASON_FAULT);
+        return false;
+    }
+    return true;
+}
+
+/* Begins the next message, if there is one that may go. */
+static bool pick(struct uiw_conn *c)
+{
+    struct conn_tx *tx = &c->tx;
+    if (c->term_due) {
+        c->term_due = false;
+        tx->kind = CONN_TX_TERMINATE;
+        rdmap_tx_terminate(&c->st, &tx->msg, tx->small);
+        return tx->active = true;
+    }
+    if (c->st.dead || !c->may_send) {
+        return false;
+    }
+    bool response = rdmap_irq_pending(&c->st);
+    if (response && tx->response_turn) {
+        tx->response_turn = false;
+        return tx->active = start_response(c);
+    }
+    tx->response_turn = true;
+    if (c->qp != NULL && start_wr(c)) {
+        return tx->active = true;
+    }
+    return tx->active = response && !c->st.dead && start_response(c);
+}
+
+/* --- payload --- */
+
+static bool add_local(struct uiw_conn *c, struct tx_source *src, const struct uiw_sge *sge,
+                      uint32_t off, uint32_t n)
+{
+    struct mspan m;
+    if (ddp_mem_check(&c->dev->mem,
+                      &(struct ddp_access){sge->lkey, sge->addr + off, n, DDP_LOCAL_READ,
+                                           c->qp->pd->id, c->qp->num},
+                      &m) != DDP_MEM_OK) {
+        return false;
+    }
+    src->v[src->cnt++] = (struct span){m.p, m.n};
+    return true;
+}
+
+/* The next n octets of the request's sge list. */
+static bool source_of_sges(struct uiw_conn *c, const struct send_wqe *e, uint32_t n,
+                           struct tx_source *src)
+{
+    struct conn_tx *tx = &c->tx;
+    while (n > 0) {
+        const struct uiw_sge *sge = &e->u.sge[tx->sge];
+        if (tx->sge_off == sge->length) {
+            tx->sge++;
+            tx->sge_off = 0;
+            continue;
+        }
+        uint32_t part = min_u32(sge->length - tx->sge_off, n);
+        if (!add_local(c, src, sge, tx->sge_off, part)) {
+            return false;
+        }
+        tx->sge_off += part;
+        n -= part;
+    }
+    return true;
+}
+
+static bool source_of_wr(struct uiw_conn *c, uint32_t off, uint32_t n, struct tx_source *src)
+{
+    const struct send_wqe *e = wq_send(&c->qp->sq, c->tx.index);
+    if (is_read(e)) {
+        src->v[src->cnt++] = (struct span){c->tx.small + off, n};
+        return true;
+    }
+    if ((e->flags & UIW_SEND_INLINE) != 0) {
+        src->v[src->cnt++] = (struct span){e->u.data + off, n};
+        return true;
+    }
+    return source_of_sges(c, e, n, src);
+}
+
+static bool source_of_response(struct uiw_conn *c, uint32_t off, uint32_t n, struct tx_source *src)
+{
+    const struct rdmap_read_request *req = &c->st.irq.v[c->st.irq.head].req;
+    struct mspan m;
+    if (ddp_mem_check(&c->dev->mem,
+                      &(struct ddp_access){req->src_stag, req->src_to + off, n, DDP_REMOTE_READ,
+                                           c->st.pd, c->st.id},
+                      &m) != DDP_MEM_OK) {
+        return false;
+    }
+    src->v[src->cnt++] = (struct span){m.p, m.n};
+    return true;
+}
+
+static bool source(struct uiw_conn *c, uint32_t off, uint32_t n, struct tx_source *src)
+{
+    src->cnt = 0;
+    if (n == 0) {
+        return true;
+    }
+    switch (c->tx.kind) {
+    case CONN_TX_WR: return source_of_wr(c, off, n, src);
+    case CONN_TX_RESPONSE: return source_of_response(c, off, n, src);
+    default: src->v[src->cnt++] = (struct span){c->tx.small + off, n}; return true;
+    }
+}
+
+/* The memory of a message that is already half sent is gone. */
+static void source_gone(struct uiw_conn *c)
+{
+    if (c->tx.kind == CONN_TX_WR) {
+        fail_request(c, c->tx.index, UIW_WC_LOC_PROT_ERR);
+    } else {
+        rdmap_fail_response(&c->st, DDP_MEM_STAG, c->tx.msg.off);
+        conn_fault(c, UIW_REASON_FAULT);
+    }
+}
+
+/* --- FPDUs --- */
+
+/* Inline data and payloads of our own stand in memory that does not outlive the message. */
+static bool may_lend(const struct uiw_conn *c, uint32_t n)
+{
+    if (n < CONN_LEND_MIN || c->mtx.markers) {
+        return false;
+    }
+    if (c->tx.kind == CONN_TX_WR) {
+        return (wq_send(&c->qp->sq, c->tx.index)->flags & UIW_SEND_INLINE) == 0;
+    }
+    return c->tx.kind == CONN_TX_RESPONSE;
+}
+
+static bool send_lent(struct uiw_conn *c, const uint8_t *hdr, uint32_t hlen, struct tx_source *src,
+                      uint32_t n)
+{
+    uint8_t tail[7];
+    struct cursor cur = cursor_of(src->v, src->cnt);
+    uint8_t *head = net_tx_reserve(c->stream, MPA_LEN_FIELD + hlen);
+    if (head == NULL) {
+        return false;
+    }
+    uint32_t tail_len = mpa_tx_lend(&c->mtx, hdr, hlen, &cur, n, head, tail);
+    net_tx_commit(c->stream, MPA_LEN_FIELD + hlen);
+    for (uint32_t i = 0; i < src->cnt; i++) {
+        if (!net_tx_lend(c->stream, src->v[i].p, src->v[i].n)) {
+            return false;
+        }
+    }
+    uint8_t *end = net_tx_reserve(c->stream, tail_len);
+    if (end == NULL) {
+        return false;
+    }
+    memcpy(end, tail, tail_len);
+    net_tx_commit(c->stream, tail_len);
+    c->tx.lent = true;
+    return true;
+}
+
+static enum tx_result segment_lent(struct uiw_conn *c, uint32_t hlen, uint32_t n)
+{
+    struct conn_tx *tx = &c->tx;
+    struct tx_source src;
+    uint8_t hdr[DDP_HDR_MAX];
+    if (net_tx_room(c->stream) < mpa_tx_size(&c->mtx, hlen + n)) {
+        return TX_FULL;
+    }
+    if (!source(c, tx->msg.off, n, &src)) {
+        source_gone(c);
+        return TX_FAILED;
+    }
+    ddp_tx_next(&tx->msg, c->mulpdu, hdr, &hlen);
+    if (!send_lent(c, hdr, hlen, &src, n)) {
+        /* Half an FPDU is queued: the stream cannot go on. */
+        conn_kill(c, UIW_REASON_LOCAL, "out of memory while sending");
+        return TX_FAILED;
+    }
+    return TX_SENT;
+}
+
+static enum tx_result segment_copied(struct uiw_conn *c, uint32_t hlen, uint32_t n)
+{
+    struct conn_tx *tx = &c->tx;
+    struct tx_source src;
+    uint8_t hdr[DDP_HDR_MAX];
+    uint8_t *dst = net_tx_reserve(c->stream, mpa_tx_size(&c->mtx, hlen + n));
+    if (dst == NULL) {
+        return TX_FULL;
+    }
+    if (!source(c, tx->msg.off, n, &src)) {
+        source_gone(c);
+        return TX_FAILED;
+    }
+    struct cursor cur = cursor_of(src.v, src.cnt);
+    ddp_tx_next(&tx->msg, c->mulpdu, hdr, &hlen);
+    net_tx_commit(c->stream, mpa_tx_copy(&c->mtx, hdr, hlen, &cur, n, dst));
+    return TX_SENT;
+}
+
+/* One segment of the present message. */
+static enum tx_result send_segment(struct uiw_conn *c)
+{
+    const struct ddp_msg *msg = &c->tx.msg;
+    uint32_t hlen = msg->tagged ? DDP_TAGGED_LEN : DDP_UNTAGGED_LEN;
+    uint32_t n = min_u32(msg->len - msg->off, c->mulpdu - hlen);
+    return may_lend(c, n) ? segment_lent(c, hlen, n) : segment_copied(c, hlen, n);
+}
+
+static void message_done(struct uiw_conn *c)
+{
+    struct conn_tx *tx = &c->tx;
+    tx->active = false;
+    if (tx->kind == CONN_TX_RESPONSE) {
+        rdmap_irq_pop(&c->st);
+    } else if (tx->kind == CONN_TX_TERMINATE) {
+        net_shutdown(c->stream); /* FIN, so that the peer can read it (RFC 5040 sec 5.4) */
+    } else if (tx->kind == CONN_TX_WR) {
+        struct send_wqe *e = wq_send(&c->qp->sq, tx->index);
+        if (!is_read(e)) {
+            e->state = tx->lent ? WQE_LENT : WQE_DONE;
+            e->done_at = net_tx_queued(c->stream);
+            qp_reap(c->qp, net_tx_acked(c->stream));
+        }
+    }
+}
+
+static bool allowed(const struct uiw_conn *c)
+{
+    return c->stream != NULL &&
+           (c->state == CONN_OPEN || c->state == CONN_CLOSING ||
+            (c->state == CONN_DRAIN && (c->term_due || c->tx.kind == CONN_TX_TERMINATE)));
+}
+
+static void follow_emss(struct uiw_conn *c)
+{
+    uint32_t emss = net_emss(c->stream);
+    if (emss != c->emss) {
+        c->emss = emss;
+        c->mulpdu = mpa_mulpdu(emss, c->mtx.markers);
+    }
+}
+
+void conn_tx(struct uiw_conn *c)
+{
+    if (!allowed(c)) {
+        return;
+    }
+    follow_emss(c);
+    while (c->tx.active || pick(c)) {
+        if (send_segment(c) != TX_SENT) {
+            return;
+        }
+        if (c->tx.msg.done) {
+            message_done(c);
+        }
+    }
+}
+
+void conn_tx_rtr(struct uiw_conn *c)
+{
+    struct conn_tx *tx = &c->tx;
+    struct rdmap_read_request none = {.sink_stag = 1, .src_stag = 1};
+    tx->active = true;
+    tx->kind = CONN_TX_RTR;
+    if (c->agreed.rtr == MPA_RTR_WRITE) {
+        rdmap_tx_write(&c->st, 1, 0, 0, &tx->msg);
+    } else if (c->agreed.rtr == MPA_RTR_READ) {
+        rdmap_tx_read(&c->st, &none, CONN_READ_OF_RTR, &tx->msg, tx->small);
+    } else {
+        rdmap_tx_send(&c->st, RDMAP_SEND, 0, 0, &tx->msg);
+    }
+}
+
+bool conn_tx_idle(struct uiw_conn *c)
+{
+    bool posted = c->qp != NULL && c->qp->sq_next != atomic_load_explicit(&c->qp->sq.ring.tail,
+                                                                          memory_order_acquire);
+    return !c->tx.active && !c->term_due && !posted && c->st.orq.cnt == 0 &&
+           !rdmap_irq_pending(&c->st);
+}

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: MIT */
+#include "api/loop.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api/device.h"
+#include "api/error.h"
+#include "api/qp.h"
+
+static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct loop *shared_loop;
+
+enum {
+    USER_BUSY_TURNS = 64, /* empty polls between two looks that mean "a program is polling" */
+    USER_BUSY_MS = 1,     /* how long the thread then keeps out of its way */
+};
+
+static uint64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static void wake(struct loop *l)
+{
+    uint64_t one = 1;
+    ssize_t r = write(l->wake_fd, &one, sizeof one);
+    (void)r; /* EAGAIN: it is awake already */
+}
+
+/* --- turning: the lock is held --- */
+
+void loop_take_posted(struct loop *l)
+{
+    struct uiw_qp *qp = atomic_exchange_explicit(&l->posted, NULL, memory_order_acquire);
+    while (qp != NULL) {
+        struct uiw_qp *next = qp->next_posted;
+        atomic_store_explicit(&qp->is_posted, false, memory_order_release);
+        qp_run(qp);
+        qp = next;
+    }
+}
+
+static bool turn(struct loop *l)
+{
+    bool busy = false;
+    loop_take_posted(l);
+    LIST_EACH(it, &l->devices)
+    {
+        busy |= device_turn(CONTAINER_OF(it, struct uiw_device, on_loop));
+    }
+    loop_take_posted(l);
+    LIST_EACH(it, &l->devices)
+    {
+        device_flush(CONTAINER_OF(it, struct uiw_device, on_loop));
+    }
+    return busy;
+}
+
+static void flush_posted(struct loop *l)
+{
+    loop_take_posted(l);
+    LIST_EACH(it, &l->devices)
+    {
+        device_flush(CONTAINER_OF(it, struct uiw_device, on_loop));
+    }
+}
+
+/* A poster that found the lock taken relies on its holder: look once more after letting go. */
+static void release(struct loop *l)
+{
+    for (;;) {
+        pthread_mutex_unlock(&l->lock);
+        atomic_thread_fence(memory_order_seq_cst);
+        if (atomic_load_explicit(&l->posted, memory_order_relaxed) == NULL ||
+            pthread_mutex_trylock(&l->lock) != 0) {
+            return;
+        }
+        flush_posted(l);
+    }
+}
+
+void loop_lock(struct loop *l)
+{
+    atomic_fetch_add(&l->waiters, 1);
+    pthread_mutex_lock(&l->lock);
+    atomic_fetch_sub(&l->waiters, 1);
+}
+
+void loop_unlock(struct loop *l)
+{
+    /* What the call queued (a SYN, a Reply, a FIN) is to leave now, not at the next frame. */
+    flush_posted(l);
+    release(l);
+    loop_wake(l); /* timers may have changed */
+}
+
+void loop_wake(struct loop *l)
+{
+    if (atomic_load(&l->sleepers) > 0) {
+        wake(l);
+    }
+}
+
+bool loop_polled(const struct loop *l)
+{
+    return !l->threaded;
+}
+
+void loop_try_turn(struct loop *l)
+{
+    atomic_fetch_add_explicit(&l->user_turns, 1, memory_order_relaxed);
+    if (pthread_mutex_trylock(&l->lock) == 0) {
+        turn(l);
+        release(l);
+    } else {
+        sched_yield(); /* the holder may need this very core */
+    }
+}
+
+void loop_post_later(struct loop *l, struct uiw_qp *qp)
+{
+    if (!atomic_exchange_explicit(&qp->is_posted, true, memory_order_acq_rel)) {
+        struct uiw_qp *top = atomic_load_explicit(&l->posted, memory_order_relaxed);
+        do {
+            qp->next_posted = top;
+        } while (!atomic_compare_exchange_weak_explicit(&l->posted, &top, qp, memory_order_release,
+                                                        memory_order_relaxed));
+    }
+}
+
+/* A wire inside the process has no descriptor to wake the sleeper. */
+static bool has_silent_link(struct loop *l)
+{
+    LIST_EACH(it, &l->devices)
+    {
+        if (net_fd(CONTAINER_OF(it, struct uiw_device, on_loop)->net) < 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void loop_post(struct loop *l, struct uiw_qp *qp)
+{
+    loop_post_later(l, qp);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (pthread_mutex_trylock(&l->lock) == 0) {
+        flush_posted(l);
+        bool tell = has_silent_link(l);
+        release(l);
+        if (tell) {
+            loop_wake(l);
+        }
+    }
+}
+
+/* --- sleeping --- */
+
+static int sleep_limit(struct loop *l, int timeout_ms)
+{
+    LIST_EACH(it, &l->devices)
+    {
+        int t = device_timeout_ms(CONTAINER_OF(it, struct uiw_device, on_loop));
+        if (t >= 0 && (timeout_ms < 0 || t < timeout_ms)) {
+            timeout_ms = t;
+        }
+    }
+    return timeout_ms;
+}
+
+static void drain_wake(struct loop *l)
+{
+    uint64_t count;
+    ssize_t r = read(l->wake_fd, &count, sizeof count);
+    (void)r;
+}
+
+/* Sleeps until a link has frames, somebody wakes us, a timer is due or fd (if not -1) is readable.
+ * One of several sleepers may eat a wake-up: he turns the loop for all. Lock not held. */
+static void sleep_on_links(struct loop *l, int timeout_ms, int fd)
+{
+    pthread_mutex_lock(&l->lock);
+    bool ready = false;
+    LIST_EACH(it, &l->devices)
+    {
+        ready |= !device_sleep(CONTAINER_OF(it, struct uiw_device, on_loop));
+    }
+    timeout_ms = sleep_limit(l, timeout_ms);
+    atomic_fetch_add(&l->sleepers, 1);
+    release(l);
+    if (!ready && atomic_load(&l->posted) == NULL && !atomic_load(&l->stop)) {
+        struct pollfd p[2] = {{.fd = l->epoll_fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+        poll(p, 2, timeout_ms);
+    }
+    drain_wake(l);
+    pthread_mutex_lock(&l->lock);
+    if (atomic_fetch_sub(&l->sleepers, 1) == 1) {
+        LIST_EACH(it, &l->devices)
+        {
+            device_woken(CONTAINER_OF(it, struct uiw_device, on_loop));
+        }
+    }
+    release(l);
+}
+
+static bool turn_once(struct loop *l)
+{
+    loop_lock(l);
+    bool busy = turn(l);
+    release(l);
+    return busy;
+}
+
+static bool progress(struct loop *l, int timeout_ms, int fd)
+{
+    uint64_t start = now_us();
+    do {
+        if (turn_once(l)) {
+            return true;
+        }
+        if (timeout_ms == 0) {
+            return false;
+        }
+    } while (now_us() - start < l->spin_us);
+    sleep_on_links(l, timeout_ms, fd);
+    return turn_once(l);
+}
+
+bool loop_progress(struct loop *l, int timeout_ms)
+{
+    return progress(l, timeout_ms, -1);
+}
+
+void loop_wait(struct loop *l, int fd)
+{
+    progress(l, -1, fd);
+}
+
+void loop_before_wait(struct loop *l)
+{
+    atomic_store_explicit(&l->user_turns, 0, memory_order_relaxed);
+    if (atomic_exchange(&l->away, false)) {
+        wake(l);
+    }
+}
+
+/* --- the thread --- */
+
+/* A program that polls turns the loop faster than we can: the thread would only take its lock away
+ * and be woken by every frame. It waits out a moment on its own descriptor. */
+static bool user_is_polling(struct loop *l)
+{
+    return atomic_exchange_explicit(&l->user_turns, 0, memory_order_relaxed) > USER_BUSY_TURNS;
+}
+
+static void keep_away(struct loop *l)
+{
+    struct pollfd p = {.fd = l->wake_fd, .events = POLLIN};
+    atomic_store(&l->away, true);
+    if (poll(&p, 1, USER_BUSY_MS) > 0) {
+        drain_wake(l);
+    }
+    atomic_store(&l->away, false);
+}
+
+/* A mutex goes to who asks first after it is free, and that would be us again. */
+static void give_way(struct loop *l)
+{
+    for (int i = 0; i < 100 && atomic_load_explicit(&l->waiters, memory_order_relaxed) > 0; i++) {
+        sched_yield();
+    }
+}
+
+static void *thread_main(void *arg)
+{
+    struct loop *l = arg;
+    uint64_t busy_at = now_us();
+    while (!atomic_load(&l->stop)) {
+        if (user_is_polling(l)) {
+            keep_away(l);
+            continue;
+        }
+        pthread_mutex_lock(&l->lock);
+        bool busy = turn(l);
+        release(l);
+        give_way(l);
+        if (busy) {
+            busy_at = now_us();
+        } else if (now_us() - busy_at >= l->spin_us) {
+            sleep_on_links(l, -1, -1);
+            busy_at = now_us();
+        }
+    }
+    return NULL;
+}
+
+int loop_start(struct loop *l)
+{
+    if (l->threaded) {
+        return 0;
+    }
+    /* A program may rely on which of its threads gets a signal (signalfd, SIGALRM). */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    l->threaded = true;
+    int err = pthread_create(&l->thread, NULL, thread_main, l);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (err != 0) {
+        l->threaded = false;
+        return fail(err, "progress thread: %s", strerror(err));
+    }
+    return 0;
+}
+
+/* --- life --- */
+
+static int loop_new(unsigned spin_us, struct loop **out)
+{
+    struct loop *l = calloc(1, sizeof *l);
+    if (l == NULL) {
+        return fail(ENOMEM, "loop: out of memory");
+    }
+    l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    l->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    struct epoll_event ev = {.events = EPOLLIN, .data.fd = l->wake_fd};
+    if (l->epoll_fd < 0 || l->wake_fd < 0 ||
+        epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, l->wake_fd, &ev) != 0) {
+        int err = errno;
+        close(l->epoll_fd);
+        close(l->wake_fd);
+        free(l);
+        return fail(err, "loop: %s", strerror(err));
+    }
+    pthread_mutex_init(&l->lock, NULL);
+    list_init(&l->devices);
+    l->spin_us = spin_us;
+    *out = l;
+    return 0;
+}
+
+int loop_get(bool shared, bool threaded, unsigned spin_us, struct loop **out)
+{
+    pthread_mutex_lock(&shared_lock);
+    int err = 0;
+    if (shared && shared_loop != NULL) {
+        *out = shared_loop;
+    } else {
+        err = loop_new(spin_us, out);
+        if (err == 0 && shared) {
+            (*out)->shared = true;
+            shared_loop = *out;
+        }
+    }
+    if (err == 0) {
+        (*out)->users++;
+        err = threaded ? loop_start(*out) : 0;
+    }
+    pthread_mutex_unlock(&shared_lock);
+    if (err != 0 && *out != NULL) {
+        loop_put(*out);
+    }
+    return err;
+}
+
+void loop_put(struct loop *l)
+{
+    pthread_mutex_lock(&shared_lock);
+    bool last = --l->users == 0;
+    if (last && l->shared) {
+        shared_loop = NULL;
+    }
+    pthread_mutex_unlock(&shared_lock);
+    if (!last) {
+        return;
+    }
+    if (l->threaded) {
+        atomic_store(&l->stop, true);
+        wake(l);
+        pthread_join(l->thread, NULL);
+    }
+    close(l->epoll_fd);
+    close(l->wake_fd);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}
+
+int loop_add(struct loop *l, struct uiw_device *dev)
+{
+    int fd = net_fd(dev->net);
+    struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+    if (fd >= 0 && epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &ev) != 0) {
+        return fail(errno, "epoll: %s", strerror(errno));
+    }
+    list_append(&l->devices, &dev->on_loop);
+    return 0;
+}
+
+void loop_del(struct loop *l, struct uiw_device *dev)
+{
+    int fd = net_fd(dev->net);
+    if (fd >= 0) {
+        epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+    }
+    list_remove(&dev->on_loop);
+}

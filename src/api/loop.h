@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* The loop that owns a device's links, stack and protocol state. Whoever holds its lock turns it: the
+ * progress thread, or a program's thread inside a call. lwIP is one stack for the process, so all
+ * devices on it share one loop. */
+#ifndef UIW_API_LOOP_H
+#define UIW_API_LOOP_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/list.h"
+
+struct uiw_qp;
+
+struct loop {
+    pthread_mutex_t lock;
+    atomic_uint waiters;             /* calls that want the lock from the progress thread */
+    struct list devices;             /* by device.on_loop */
+    _Atomic(struct uiw_qp *) posted; /* stack of QPs with new work, by qp.next_posted */
+    atomic_int sleepers;             /* threads that sleep on the links */
+    atomic_bool away;                /* the thread keeps out of a polling program's way */
+    atomic_uint user_turns;          /* empty polls that turned the loop */
+    int epoll_fd, wake_fd;
+    bool threaded;
+    atomic_bool stop;
+    pthread_t thread;
+    unsigned spin_us;
+    unsigned users; /* devices */
+    bool shared;
+};
+
+struct uiw_device;
+
+/* The loop for a new device: the one that lwIP kinds share, or a fresh one. Negative errno. */
+int loop_get(bool shared, bool threaded, unsigned spin_us, struct loop **out);
+void loop_put(struct loop *l);
+
+/* Adds or removes a device; with the lock held. */
+int loop_add(struct loop *l, struct uiw_device *dev);
+void loop_del(struct loop *l, struct uiw_device *dev);
+
+/* Starts the progress thread once. It blocks all signals. */
+int loop_start(struct loop *l);
+
+void loop_lock(struct loop *l);
+void loop_unlock(struct loop *l);
+
+/* Wakes whoever sleeps on the links. */
+void loop_wake(struct loop *l);
+
+/* True when the loop has no thread of its own. */
+bool loop_polled(const struct loop *l);
+
+/* One turn; waits for up to timeout_ms when there was nothing to do. Returns whether there was. */
+bool loop_progress(struct loop *l, int timeout_ms);
+
+/* The same without a limit, and until that descriptor is readable: another thread's turn may raise what
+ * the caller waits for. */
+void loop_wait(struct loop *l, int fd);
+
+/* A turn if nobody else holds the lock (an empty CQ poll). */
+void loop_try_turn(struct loop *l);
+
+/* A program thread is about to sleep on a descriptor: the thread must watch the link itself. */
+void loop_before_wait(struct loop *l);
+
+/* Runs the QPs on the posted stack; with the lock held. */
+void loop_take_posted(struct loop *l);
+
+/* The QP asks for a look by the holder of the lock, who is the caller or will see it. */
+void loop_post_later(struct loop *l, struct uiw_qp *qp);
+
+/* The QP has new work: does it now when the lock is free, else leaves it to its holder. */
+void loop_post(struct loop *l, struct uiw_qp *qp);
+
+#endif

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+/* The progress thread, blocking channels, several program threads on one QP: real time, run under
+ * TSan as well. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "api/uiw.h"
+#include "base/base.h"
+
+enum { PORT = 7174, ROUNDS = 2000, BUF = 4096 };
+
+/* One end: everything of its own, in a thread of its own. */
+struct end {
+    struct uiw_device *dev;
+    struct uiw_pd *pd;
+    struct uiw_comp_channel *comp;
+    struct uiw_cq *cq;
+    struct uiw_event_channel *ch;
+    struct uiw_listener *listener;
+    struct uiw_qp *qp;
+    struct uiw_conn *conn;
+    struct uiw_mr *mr;
+    uint8_t buf[2][BUF];
+    bool listens;
+    unsigned rounds;
+};
+
+/* cmocka's asserts belong to the main thread. */
+static void must(int err, const char *what)
+{
+    if (err < 0) {
+        fprintf(stderr, "%s: %d: %s\n", what, err, uiw_error());
+        abort();
+    }
+}
+
+static void end_open(struct end *e, int host, const char *keys)
+{
+    char spec[160];
+    snprintf(spec, sizeof spec, "pair:threads,ip=198.18.0.%d/24%s", host, keys);
+    memset(e, 0, sizeof *e);
+    must(uiw_device_open(spec, &e->dev), spec);
+    must(uiw_pd_create(e->dev, &e->pd), "pd");
+    must(uiw_comp_channel_create(e->dev, &e->comp), "comp channel");
+    must(uiw_cq_create(e->dev, 1024, e->comp, e, &e->cq), "cq");
+    must(uiw_event_channel_create(e->dev, &e->ch), "channel");
+    must(uiw_mr_reg(e->pd, e->buf, sizeof e->buf, UIW_ACCESS_LOCAL_WRITE | UIW_ACCESS_REMOTE_WRITE,
+                    &e->mr),
+         "mr");
+}
+
+static void end_qp(struct end *e)
+{
+    struct uiw_qp_attr attr = {.send_cq = e->cq,
+                               .recv_cq = e->cq,
+                               .max_send_wr = 64,
+                               .max_recv_wr = 128,
+                               .max_send_sge = 1,
+                               .max_recv_sge = 1,
+                               .max_inline = 64};
+    must(uiw_qp_create(e->pd, &attr, &e->qp), "qp");
+}
+
+static void end_close(struct end *e)
+{
+    if (e->conn != NULL) {
+        must(uiw_conn_destroy(e->conn), "conn");
+    }
+    if (e->qp != NULL) {
+        must(uiw_qp_destroy(e->qp), "qp");
+    }
+    if (e->listener != NULL) {
+        must(uiw_listener_destroy(e->listener), "listener");
+    }
+    must(uiw_mr_dereg(e->mr), "mr");
+    must(uiw_event_channel_destroy(e->ch), "channel");
+    must(uiw_cq_destroy(e->cq), "cq");
+    must(uiw_comp_channel_destroy(e->comp), "comp channel");
+    must(uiw_pd_destroy(e->pd), "pd");
+    must(uiw_device_close(e->dev), "device");
+}
+
+static void end_listen(struct end *e)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(PORT)};
+    must(uiw_listen(e->ch, (struct sockaddr *)&any, 16, NULL, &e->listener), "listen");
+    e->listens = true;
+}
+
+static void wait_event(struct end *e, enum uiw_event_type type)
+{
+    struct uiw_event ev;
+    do {
+        must(uiw_event_get(e->ch, &ev), "event");
+        if (ev.type == UIW_EVENT_CONNECT_REQUEST) {
+            e->conn = ev.conn;
+        } else if (ev.type != type) {
+            fprintf(stderr, "unexpected event: %s: %s\n", uiw_event_type_text(ev.type), ev.text);
+            abort();
+        }
+    } while (ev.type != type);
+}
+
+static void end_meet(struct end *e)
+{
+    if (e->listens) {
+        wait_event(e, UIW_EVENT_CONNECT_REQUEST);
+        must(uiw_accept(e->conn, e->qp, NULL), "accept");
+    } else {
+        struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(PORT)};
+        inet_pton(AF_INET, "198.18.0.2", &to.sin_addr);
+        must(uiw_connect(e->ch, e->qp, (struct sockaddr *)&to, NULL, &e->conn), "connect");
+    }
+    wait_event(e, UIW_EVENT_ESTABLISHED);
+}
+
+static void post_recv(struct end *e)
+{
+    struct uiw_sge sge = {(uint64_t)(uintptr_t)e->buf[1], BUF, uiw_mr_lkey(e->mr)};
+    struct uiw_recv_wr wr = {.sg_list = &sge, .num_sge = 1};
+    must(uiw_qp_post_recv(e->qp, &wr, NULL), "post_recv");
+}
+
+static int post_send(struct end *e, uint64_t id, uint32_t len, unsigned flags)
+{
+    struct uiw_sge sge = {(uint64_t)(uintptr_t)e->buf[0], len, uiw_mr_lkey(e->mr)};
+    struct uiw_send_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1, .flags = flags};
+    return uiw_qp_post_send(e->qp, &wr, NULL);
+}
+
+/* Sleeps in the channel until a receive has completed. */
+static uint32_t wait_recv(struct end *e)
+{
+    struct uiw_wc wc;
+    struct uiw_cq *cq;
+    void *user;
+    for (;;) {
+        while (uiw_cq_poll(e->cq, 1, &wc) == 1) {
+            if (wc.status != UIW_WC_SUCCESS) {
+                fprintf(stderr, "completion: %s\n", uiw_wc_status_text(wc.status));
+                abort();
+            }
+            if (wc.opcode == UIW_WC_RECV) {
+                return wc.byte_len;
+            }
+        }
+        must(uiw_cq_arm(e->cq, false), "arm");
+        if (uiw_cq_poll(e->cq, 1, &wc) == 1) {
+            if (wc.opcode == UIW_WC_RECV) {
+                return wc.byte_len;
+            }
+            continue;
+        }
+        must(uiw_comp_channel_get(e->comp, &cq, &user), "comp event");
+        if (cq != e->cq || user != e) {
+            abort();
+        }
+    }
+}
+
+static void *ping_pong(void *arg)
+{
+    struct end *e = arg;
+    for (int i = 0; i < 4; i++) {
+        post_recv(e);
+    }
+    end_meet(e);
+    for (unsigned i = 0; i < e->rounds; i++) {
+        uint32_t len = i % BUF + 1;
+        if (!e->listens) {
+            must(post_send(e, i, len, i % 8 == 7 ? UIW_SEND_SIGNALED : 0), "send");
+        }
+        if (wait_recv(e) != len) {
+            abort();
+        }
+        post_recv(e);
+        if (e->listens) {
+            must(post_send(e, i, len, i % 8 == 7 ? UIW_SEND_SIGNALED : 0), "send");
+        }
+    }
+    if (!e->listens) {
+        must(uiw_disconnect(e->conn), "disconnect");
+    }
+    wait_event(e, UIW_EVENT_DISCONNECTED);
+    return NULL;
+}
+
+static void both(struct end *a, struct end *b, void *(*run)(void *))
+{
+    pthread_t t;
+    assert_int_equal(pthread_create(&t, NULL, run, b), 0);
+    run(a);
+    assert_int_equal(pthread_join(t, NULL), 0);
+}
+
+static void ping_pong_with(const char *keys)
+{
+    static struct end a, b;
+    end_open(&a, 1, keys);
+    end_open(&b, 2, keys);
+    a.rounds = b.rounds = ROUNDS;
+    end_qp(&a);
+    end_qp(&b);
+    end_listen(&b);
+    both(&a, &b, ping_pong);
+    end_close(&a);
+    end_close(&b);
+}
+
+static void test_blocking_ping_pong(void **state)
+{
+    (void)state;
+    ping_pong_with("");
+}
+
+static void test_polled_ping_pong(void **state)
+{
+    (void)state;
+    ping_pong_with(",progress=polled");
+}
+
+/* --- several threads post, one polls (bugs C08) --- */
+
+static atomic_uint posted;
+
+static void *poster(void *arg)
+{
+    struct end *e = arg;
+    for (unsigned i = 0; i < 20000; i++) {
+        while (post_send(e, i, 8, UIW_SEND_SIGNALED | UIW_SEND_INLINE) == -ENOMEM) {
+            sched_yield();
+        }
+        atomic_fetch_add(&posted, 1);
+    }
+    return NULL;
+}
+
+static unsigned drain(struct end *e, bool repost)
+{
+    struct uiw_wc wc[16];
+    int n = uiw_cq_poll(e->cq, 16, wc);
+    must(n, "poll");
+    for (int i = 0; i < n; i++) {
+        if (wc[i].status != UIW_WC_SUCCESS) {
+            abort();
+        }
+        if (repost) {
+            post_recv(e);
+        }
+    }
+    return (unsigned)n;
+}
+
+static void *meet(void *arg)
+{
+    end_meet(arg);
+    return NULL;
+}
+
+static void test_many_threads_one_qp(void **state)
+{
+    (void)state;
+    static struct end a, b;
+    pthread_t t[2];
+    const char *keys = ",rnr=30";
+    end_open(&a, 1, keys);
+    end_open(&b, 2, keys);
+    end_qp(&a);
+    end_qp(&b);
+    end_listen(&b);
+    for (int i = 0; i < 100; i++) {
+        post_recv(&b);
+    }
+    both(&a, &b, meet);
+    atomic_store(&posted, 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&t[i], NULL, poster, &a), 0);
+    }
+    unsigned sent = 0, got = 0;
+    while (sent < 40000 || got < 40000) {
+        sent += drain(&a, false);
+        got += drain(&b, true);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(t[i], NULL);
+    }
+    assert_int_equal(sent, atomic_load(&posted));
+    assert_int_equal(got, sent);
+    end_close(&a);
+    end_close(&b);
+}
+
+/* --- connections that end at any moment (bugs F08) --- */
+
+static void *serve_churn(void *arg)
+{
+    struct end *e = arg;
+    struct uiw_event ev;
+    for (;;) {
+        must(uiw_event_get(e->ch, &ev), "event");
+        if (ev.type == UIW_EVENT_CONNECT_REQUEST) {
+            if (ev.private_len > 0 && ev.private_data[0] == 'x') {
+                uiw_reject(ev.conn, NULL, 0);
+                uiw_conn_destroy(ev.conn);
+                return NULL;
+            }
+            e->conn = ev.conn;
+            end_qp(e);
+            if (uiw_accept(ev.conn, e->qp, NULL) == 0) {
+                post_recv(e);
+                post_send(e, 1, 100, 0);
+            }
+        } else if (ev.type == UIW_EVENT_DISCONNECTED || ev.type == UIW_EVENT_CONNECT_ERROR) {
+            uiw_qp_destroy(e->qp);
+            uiw_conn_destroy(ev.conn);
+            e->qp = NULL;
+            e->conn = NULL;
+        }
+    }
+}
+
+static void *churn(void *arg)
+{
+    struct end *e = arg;
+    unsigned seed = 7;
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(PORT)};
+    inet_pton(AF_INET, "198.18.0.2", &to.sin_addr);
+    for (unsigned i = 0; i < e->rounds; i++) {
+        struct uiw_conn_param p = {.ird = -1, .ord = -1};
+        if (i + 1 == e->rounds) {
+            p.private_data = "x";
+            p.private_len = 1;
+        }
+        end_qp(e);
+        post_recv(e);
+        must(uiw_connect(e->ch, e->qp, (struct sockaddr *)&to, &p, &e->conn), "connect");
+        post_send(e, 1, 3000, UIW_SEND_SIGNALED);
+        usleep((unsigned)rand_r(&seed) % 1500);
+        if (i + 1 == e->rounds) {
+            struct uiw_event ev;
+            must(uiw_event_get(e->ch, &ev), "event");
+        }
+        if (rand_r(&seed) % 2 == 0) {
+            uiw_qp_destroy(e->qp);
+            uiw_conn_destroy(e->conn);
+        } else {
+            uiw_conn_destroy(e->conn);
+            uiw_qp_destroy(e->qp);
+        }
+        e->qp = NULL;
+        e->conn = NULL;
+    }
+    return NULL;
+}
+
+static void *churn_pick(void *arg)
+{
+    return ((struct end *)arg)->listens ? serve_churn(arg) : churn(arg);
+}
+
+static void test_connection_churn(void **state)
+{
+    (void)state;
+    static struct end a, b;
+    end_open(&a, 1, "");
+    end_open(&b, 2, "");
+    a.rounds = 400;
+    end_listen(&b);
+    both(&a, &b, churn_pick);
+    end_close(&a);
+    end_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_blocking_ping_pong),
+        cmocka_unit_test(test_polled_ping_pong),
+        cmocka_unit_test(test_many_threads_one_qp),
+        cmocka_unit_test(test_connection_churn),
+    };
+    cmocka_set_test_filter(getenv("UIW_TEST")); /* one test by its name, for debugging */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
