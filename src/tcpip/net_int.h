@@ -141,6 +141,10 @@ extern struct list net_all;
 /* net_netif.c: frames between lwIP and the link */
 err_t net_netif_init(struct netif *nif);
 void net_input(struct net *net, struct frame *f);
+
+/* net_timewait.c: makes way for a new connection when the frame is a SYN for an old one. */
+void net_timewait_recycle(struct net *net, const uint8_t *f, const struct vnet_tcp *t);
+
 uint32_t net_input_self(struct net *net);
 bool net_resolved(struct net *net, struct in_addr ip); /* the next hop's MAC address is known */
 void net_announce(struct net *net);

@@ -6,7 +6,7 @@
 #include "base/random.h"
 #include "tcpip/net_int.h"
 
-enum { BACKLOG_MAX = 255, PORT_FIRST = 49152, PORT_TRIES = 1000 };
+enum { BACKLOG_MAX = 255, PORT_FIRST = 49152 };
 
 /* --- addresses --- */
 
@@ -56,11 +56,19 @@ static bool port_used(const struct tcp_pcb *pcb, const struct net *net, uint16_t
     return false;
 }
 
-/* A random free one (RFC 6056 sec 3.3.1); 0: none found. */
-static uint16_t port_choose(const struct net *net)
+/* RFC 6056 sec 3.3.3: hard to predict from outside, yet in turn for one destination, so that a port
+ * comes again as late as can be (its last connection may be in TIME-WAIT at the peer). 0: none free. */
+static uint16_t port_choose(const struct net *net, const struct sockaddr_in *remote)
 {
-    for (unsigned i = 0; i < PORT_TRIES; i++) {
-        uint16_t port = (uint16_t)(PORT_FIRST + random_u32() % (65536 - PORT_FIRST));
+    static uint32_t turn;
+    enum { SPAN = 65536 - PORT_FIRST };
+    uint8_t key[10];
+    put_be32(key, ip4_addr_get_u32(netif_ip4_addr(&net->nif)));
+    put_be32(key + 4, remote != NULL ? remote->sin_addr.s_addr : 0);
+    put_be16(key + 8, remote != NULL ? remote->sin_port : 0);
+    uint64_t offset = random_keyed_hash(key, sizeof key);
+    for (unsigned i = 0; i < SPAN; i++) {
+        uint16_t port = (uint16_t)(PORT_FIRST + (offset + turn++) % SPAN);
         if (!port_used(tcp_listen_pcbs.pcbs, net, port) && !port_used(tcp_bound_pcbs, net, port) &&
             !port_used(tcp_active_pcbs, net, port) && !port_used(tcp_tw_pcbs, net, port)) {
             return port;
@@ -70,9 +78,10 @@ static uint16_t port_choose(const struct net *net)
 }
 
 /* Bound to the address and to the interface, so that several nets in one process stay apart. */
-static int pcb_new(struct net *net, uint16_t port, struct tcp_pcb **out)
+static int pcb_new(struct net *net, uint16_t port, const struct sockaddr_in *remote,
+                   struct tcp_pcb **out)
 {
-    if (port == 0 && (port = port_choose(net)) == 0) {
+    if (port == 0 && (port = port_choose(net, remote)) == 0) {
         return -EADDRINUSE;
     }
     struct tcp_pcb *pcb = tcp_new_ip_type(IPADDR_TYPE_V4);
@@ -117,7 +126,7 @@ static err_t on_accept(void *arg, struct tcp_pcb *pcb, err_t err)
 static int listen_start(struct net_listener *l, uint16_t port, int backlog)
 {
     struct tcp_pcb *pcb;
-    int r = pcb_new(l->net, port, &pcb);
+    int r = pcb_new(l->net, port, NULL, &pcb);
     if (r != 0) {
         return r;
     }
@@ -229,7 +238,7 @@ static int connect_start(struct net_stream *s, uint16_t port)
         return 0;
     }
     struct tcp_pcb *pcb;
-    int r = pcb_new(s->net, port, &pcb);
+    int r = pcb_new(s->net, port, &s->remote, &pcb);
     if (r != 0) {
         return r;
     }

@@ -65,6 +65,9 @@ void net_input(struct net *net, struct frame *f)
         free_frames(f);
         return;
     }
+    if (is_tcp) {
+        net_timewait_recycle(net, f->data, &t);
+    }
     struct frame *rest = f->next;
     f->next = NULL;
     struct pbuf *p = frame_pbuf(f);

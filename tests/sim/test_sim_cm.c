@@ -403,6 +403,23 @@ static void test_cut_at_every_octet(void **state)
     sim_close(&s);
 }
 
+/* The side that closes first keeps the pair of ports in TIME-WAIT; a new connection may take it over. */
+static void test_same_port_again_at_once(void **state)
+{
+    (void)state;
+    struct sim s;
+    sim_open(&s, sim_seed(), "mtu=1500");
+    struct sockaddr_in from = address("198.18.0.1", 50001);
+    struct uiw_conn_param p = {.ird = -1, .ord = -1, .local = (struct sockaddr *)&from};
+    for (int i = 0; i < 20; i++) {
+        uint64_t start = s.ms;
+        sim_connect(&s, &p, NULL);
+        assert_true(s.ms - start < 100);
+        sim_disconnect(&s, 1);
+    }
+    sim_close(&s);
+}
+
 /* A peer that is gone without a word is noticed. */
 static void test_dead_peer(void **state)
 {
@@ -436,6 +453,7 @@ int main(void)
         cmocka_unit_test(test_destroy_early),
         cmocka_unit_test(test_listen_errors),
         cmocka_unit_test(test_cut_at_every_octet),
+        cmocka_unit_test(test_same_port_again_at_once),
         cmocka_unit_test(test_dead_peer),
     };
     cmocka_set_test_filter(getenv("UIW_TEST")); /* one test by its name, for debugging */
