@@ -53,10 +53,10 @@ void conn_maybe_free(struct uiw_conn *c)
 
 void conn_close_stream(struct uiw_conn *c, bool abort)
 {
-    if (c->stream != NULL) {
+    if (c->stream != NULL && !c->dev->loop->dead) {
         net_stream_close(c->stream, abort);
-        c->stream = NULL;
     }
+    c->stream = NULL;
     c->state = CONN_DOWN;
     conn_no_deadline(c);
 }

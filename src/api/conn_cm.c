@@ -166,6 +166,9 @@ int uiw_listen(struct uiw_event_channel *ch, const struct sockaddr *addr, int ba
                struct uiw_listener **out)
 {
     int err = check_family("uiw_listen", addr);
+    if (err == 0) {
+        err = loop_alive(ch->dev->loop, "uiw_listen");
+    }
     if (err != 0) {
         return err;
     }
@@ -368,7 +371,10 @@ int uiw_connect(struct uiw_event_channel *ch, struct uiw_qp *qp, const struct so
                 const struct uiw_conn_param *param, struct uiw_conn **out)
 {
     const struct uiw_conn_param *p = param != NULL ? param : &default_param;
-    int err = check_family("uiw_connect", addr);
+    int err = loop_alive(qp->dev->loop, "uiw_connect");
+    if (err == 0) {
+        err = check_family("uiw_connect", addr);
+    }
     if (err == 0 && p->local != NULL) {
         err = check_family("uiw_connect: local", p->local);
     }

@@ -247,7 +247,8 @@ bool conn_setup_accept(struct uiw_conn *c, uint16_t ird, uint16_t ord, const voi
                        uint32_t pd_len)
 {
     uint8_t frame[MPA_FRAME_MAX];
-    uint32_t len = mpa_setup_accept(&c->setup->mpa, ird, ord, pd, pd_len, frame);
+    uint32_t len =
+        mpa_setup_accept(&c->setup->mpa, &(struct mpa_answer){ird, ord, pd, pd_len}, frame);
     c->agreed = c->setup->mpa.agreed;
     c->absorb_rtr = c->agreed.p2p && (c->agreed.rtr & MPA_RTR_SEND) != 0;
     send_frame(c, frame, len);

@@ -238,16 +238,12 @@ static void source_gone(struct uiw_conn *c)
 
 /* --- FPDUs --- */
 
-/* Inline data and payloads of our own stand in memory that does not outlive the message. */
+/* Not Read Responses: a program may change what its peer is reading, and the CRC is only right for
+ * octets that stay. Not inline data: its slot does not outlive the message. */
 static bool may_lend(const struct uiw_conn *c, uint32_t n)
 {
-    if (n < CONN_LEND_MIN || c->mtx.markers) {
-        return false;
-    }
-    if (c->tx.kind == CONN_TX_WR) {
-        return (wq_send(&c->qp->sq, c->tx.index)->flags & UIW_SEND_INLINE) == 0;
-    }
-    return c->tx.kind == CONN_TX_RESPONSE;
+    return n >= CONN_LEND_MIN && !c->mtx.markers && c->tx.kind == CONN_TX_WR &&
+           (wq_send(&c->qp->sq, c->tx.index)->flags & UIW_SEND_INLINE) == 0;
 }
 
 static bool send_lent(struct uiw_conn *c, const uint8_t *hdr, uint32_t hlen, struct tx_source *src,
@@ -259,7 +255,7 @@ static bool send_lent(struct uiw_conn *c, const uint8_t *hdr, uint32_t hlen, str
     if (head == NULL) {
         return false;
     }
-    uint32_t tail_len = mpa_tx_lend(&c->mtx, hdr, hlen, &cur, n, head, tail);
+    uint32_t tail_len = mpa_tx_lend(&c->mtx, &(struct mpa_out){hdr, hlen, &cur, n}, head, tail);
     net_tx_commit(c->stream, MPA_LEN_FIELD + hlen);
     for (uint32_t i = 0; i < src->cnt; i++) {
         if (!net_tx_lend(c->stream, src->v[i].p, src->v[i].n)) {
@@ -312,7 +308,7 @@ static enum tx_result segment_copied(struct uiw_conn *c, uint32_t hlen, uint32_t
     }
     struct cursor cur = cursor_of(src.v, src.cnt);
     ddp_tx_next(&tx->msg, c->mulpdu, hdr, &hlen);
-    net_tx_commit(c->stream, mpa_tx_copy(&c->mtx, hdr, hlen, &cur, n, dst));
+    net_tx_commit(c->stream, mpa_tx_copy(&c->mtx, &(struct mpa_out){hdr, hlen, &cur, n}, dst));
     return TX_SENT;
 }
 

@@ -157,9 +157,13 @@ int uiw_device_close(struct uiw_device *dev)
         loop_unlock(dev->loop);
         return fail(EBUSY, "uiw_device_close: %u objects of the device are left", left);
     }
-    conn_drop_all(dev);
-    loop_del(dev->loop, dev);
-    net_close(dev->net);
+    if (loop_alive(dev->loop, "uiw_device_close") == 0) {
+        conn_drop_all(dev);
+        loop_del(dev->loop, dev);
+        net_close(dev->net);
+    } else {
+        list_remove(&dev->on_loop); /* what the stack below holds is the parent's */
+    }
     loop_unlock(dev->loop);
     loop_put(dev->loop);
     device_empty(dev);

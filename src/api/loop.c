@@ -17,6 +17,7 @@
 
 static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct loop *shared_loop;
+static struct list all_loops = {&all_loops, &all_loops};
 
 enum {
     USER_BUSY_TURNS = 64, /* empty polls between two looks that mean "a program is polling" */
@@ -53,6 +54,9 @@ void loop_take_posted(struct loop *l)
 static bool turn(struct loop *l)
 {
     bool busy = false;
+    if (l->dead) {
+        return false;
+    }
     loop_take_posted(l);
     LIST_EACH(it, &l->devices)
     {
@@ -68,6 +72,9 @@ static bool turn(struct loop *l)
 
 static void flush_posted(struct loop *l)
 {
+    if (l->dead) {
+        return;
+    }
     loop_take_posted(l);
     LIST_EACH(it, &l->devices)
     {
@@ -323,6 +330,54 @@ int loop_start(struct loop *l)
     return 0;
 }
 
+/* --- fork --- */
+
+/* The child has no progress thread and must not speak for the parent's connections. It lets go of the
+ * descriptors too: a link that stays open in a child would outlive the parent. */
+static void in_child(void)
+{
+    LIST_EACH(it, &all_loops)
+    {
+        struct loop *l = CONTAINER_OF(it, struct loop, node);
+        l->dead = true;
+        l->threaded = false;
+        pthread_mutex_init(&l->lock, NULL); /* whoever held it is not here */
+        atomic_store(&l->posted, NULL);
+        close(l->epoll_fd);
+        close(l->wake_fd);
+        l->epoll_fd = l->wake_fd = -1;
+        LIST_EACH(d, &l->devices)
+        {
+            int fd = net_fd(CONTAINER_OF(d, struct uiw_device, on_loop)->net);
+            if (fd >= 0) {
+                close(fd);
+            }
+        }
+    }
+    shared_loop = NULL;
+    pthread_mutex_unlock(&shared_lock);
+}
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&shared_lock);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&shared_lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, in_parent, in_child);
+}
+
+int loop_alive(const struct loop *l, const char *who)
+{
+    return l->dead ? fail(ENODEV, "%s: the device was opened before fork() by the parent", who) : 0;
+}
+
 /* --- life --- */
 
 static int loop_new(unsigned spin_us, struct loop **out)
@@ -351,6 +406,8 @@ static int loop_new(unsigned spin_us, struct loop **out)
 
 int loop_get(bool shared, bool threaded, unsigned spin_us, struct loop **out)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
     pthread_mutex_lock(&shared_lock);
     int err = 0;
     if (shared && shared_loop != NULL) {
@@ -363,7 +420,9 @@ int loop_get(bool shared, bool threaded, unsigned spin_us, struct loop **out)
         }
     }
     if (err == 0) {
-        (*out)->users++;
+        if ((*out)->users++ == 0) {
+            list_append(&all_loops, &(*out)->node);
+        }
         err = threaded ? loop_start(*out) : 0;
     }
     pthread_mutex_unlock(&shared_lock);
@@ -377,8 +436,9 @@ void loop_put(struct loop *l)
 {
     pthread_mutex_lock(&shared_lock);
     bool last = --l->users == 0;
-    if (last && l->shared) {
-        shared_loop = NULL;
+    if (last) {
+        list_remove(&l->node);
+        shared_loop = shared_loop == l ? NULL : shared_loop;
     }
     pthread_mutex_unlock(&shared_lock);
     if (!last) {
@@ -389,8 +449,10 @@ void loop_put(struct loop *l)
         wake(l);
         pthread_join(l->thread, NULL);
     }
-    close(l->epoll_fd);
-    close(l->wake_fd);
+    if (!l->dead) {
+        close(l->epoll_fd);
+        close(l->wake_fd);
+    }
     pthread_mutex_destroy(&l->lock);
     free(l);
 }

@@ -27,6 +27,8 @@ struct loop {
     unsigned spin_us;
     unsigned users; /* devices */
     bool shared;
+    bool dead;        /* inherited by fork(): nothing of it works here */
+    struct list node; /* of all loops */
 };
 
 struct uiw_device;
@@ -63,6 +65,9 @@ void loop_try_turn(struct loop *l);
 
 /* A program thread is about to sleep on a descriptor: the thread must watch the link itself. */
 void loop_before_wait(struct loop *l);
+
+/* -ENODEV with its line when the loop was inherited by fork(), else 0. who: the call. */
+int loop_alive(const struct loop *l, const char *who);
 
 /* Runs the QPs on the posted stack; with the lock held. */
 void loop_take_posted(struct loop *l);

@@ -86,8 +86,11 @@ static int post_one(struct uiw_qp *qp, const struct uiw_send_wr *wr)
 
 int uiw_qp_post_send(struct uiw_qp *qp, struct uiw_send_wr *wr, struct uiw_send_wr **bad)
 {
-    int err = 0;
+    int err = loop_alive(qp->dev->loop, "uiw_qp_post_send");
     bool posted = false;
+    if (err != 0) {
+        return err;
+    }
     pthread_mutex_lock(&qp->sq.lock);
     while (wr != NULL && (err = post_one(qp, wr)) == 0) {
         posted = true;

@@ -360,19 +360,20 @@ static struct mpa_frame reply_to(const struct mpa_setup *s, uint16_t ird, uint16
     return f;
 }
 
-uint32_t mpa_setup_accept(struct mpa_setup *s, uint16_t ird, uint16_t ord, const void *pd,
-                          uint32_t pd_len, uint8_t out[MPA_FRAME_MAX])
+uint32_t mpa_setup_accept(struct mpa_setup *s, const struct mpa_answer *a,
+                          uint8_t out[MPA_FRAME_MAX])
 {
+    uint16_t ird = a->ird, ord;
     if (s->state != MPA_ST_DECIDE) {
         return 0;
     }
-    ord = bounded(ord, s->peer.ird);
+    ord = bounded(a->ord, s->peer.ird);
     bool read_rtr = s->peer.p2p && (select_rtr(s) & MPA_RTR_READ) != 0;
     if (read_rtr && ird == 0) {
         ird = 1;
     }
     struct mpa_frame f = reply_to(s, ird, ord);
-    uint32_t n = set_pd(&f, pd, pd_len) ? mpa_frame_pack(&f, out) : 0;
+    uint32_t n = set_pd(&f, a->pd, a->pd_len) ? mpa_frame_pack(&f, out) : 0;
     if (n > 0) {
         s->state = MPA_ST_DONE;
         agree(s);

@@ -111,12 +111,19 @@ uint32_t mpa_setup_request(struct mpa_setup *s, const void *pd, uint32_t pd_len,
  * Reply stay in the cursor (they are FPDUs); octets behind a Request make it malformed. */
 enum mpa_setup_event mpa_setup_rx(struct mpa_setup *s, struct cursor *in);
 
+/* What a Responder answers with; pd may be NULL when pd_len is 0. */
+struct mpa_answer {
+    uint16_t ird, ord;
+    const void *pd;
+    uint32_t pd_len;
+};
+
 /* Responder, after MPA_SETUP_REQUEST: the accepting Reply. ord in effect is lowered to the peer's
  * IRD; ird is raised to 1 when a Read RTR is chosen. Chooses the RTR set it takes: peer's offer AND
  * cfg.rtr; when that is empty the Reply offers cfg.rtr (the Initiator then fails with code 7).
  * s->agreed is valid after. Returns the frame's length. */
-uint32_t mpa_setup_accept(struct mpa_setup *s, uint16_t ird, uint16_t ord, const void *pd,
-                          uint32_t pd_len, uint8_t out[MPA_FRAME_MAX]);
+uint32_t mpa_setup_accept(struct mpa_setup *s, const struct mpa_answer *a,
+                          uint8_t out[MPA_FRAME_MAX]);
 
 /* Responder: the rejecting Reply, naming cfg.ird/ord when the Request was enhanced. */
 uint32_t mpa_setup_reject(struct mpa_setup *s, const void *pd, uint32_t pd_len,

@@ -31,9 +31,10 @@ uint32_t mpa_tx_size(const struct mpa_tx *tx, uint32_t ulpdu_len)
     return mpa_fpdu_size(tx->markers, tx->pos, ulpdu_len);
 }
 
-static bool acceptable(uint32_t hlen, const struct cursor *payload, uint32_t plen)
+static bool acceptable(const struct mpa_out *u)
 {
-    return hlen <= MPA_MULPDU_MAX && plen <= MPA_MULPDU_MAX - hlen && plen <= payload->left;
+    return u->hlen <= MPA_MULPDU_MAX && u->plen <= MPA_MULPDU_MAX - u->hlen &&
+           u->plen <= u->payload->left;
 }
 
 /* An FPDU in the making. */
@@ -119,22 +120,21 @@ static void put_trailer(struct writer *w, uint32_t pad)
     w->at += MPA_CRC_LEN;
 }
 
-uint32_t mpa_tx_copy(struct mpa_tx *tx, const uint8_t *hdr, uint32_t hlen, struct cursor *payload,
-                     uint32_t plen, uint8_t *dst)
+uint32_t mpa_tx_copy(struct mpa_tx *tx, const struct mpa_out *u, uint8_t *dst)
 {
-    if (!acceptable(hlen, payload, plen)) {
+    if (!acceptable(u)) {
         return 0;
     }
     uint8_t len[MPA_LEN_FIELD];
-    put_be16(len, hlen + plen);
+    put_be16(len, u->hlen + u->plen);
     struct writer w = {.d = dst, .summed = dst, .sum = CRC32C_INIT, .at = tx->pos};
     w.markers = tx->markers;
     w.crc = tx->crc;
     w.hdr = tx->pos + mpa_fpdu_lead(tx->markers, tx->pos);
     put(&w, len, MPA_LEN_FIELD);
-    put(&w, hdr, hlen);
-    put_payload(&w, payload, plen);
-    put_trailer(&w, mpa_fpdu_pad(hlen + plen));
+    put(&w, u->hdr, u->hlen);
+    put_payload(&w, u->payload, u->plen);
+    put_trailer(&w, mpa_fpdu_pad(u->hlen + u->plen));
     uint32_t n = w.at - tx->pos;
     tx->pos = w.at;
     return n;
@@ -153,26 +153,25 @@ static uint32_t sum_payload(uint32_t sum, struct cursor *payload, uint32_t plen,
     return sum;
 }
 
-uint32_t mpa_tx_lend(struct mpa_tx *tx, const uint8_t *hdr, uint32_t hlen, struct cursor *payload,
-                     uint32_t plen, uint8_t *head, uint8_t tail[7])
+uint32_t mpa_tx_lend(struct mpa_tx *tx, const struct mpa_out *u, uint8_t *head, uint8_t tail[7])
 {
-    if (tx->markers || !acceptable(hlen, payload, plen)) {
+    if (tx->markers || !acceptable(u)) {
         return 0;
     }
-    put_be16(head, hlen + plen);
-    if (hlen > 0) {
-        memcpy(head + MPA_LEN_FIELD, hdr, hlen);
+    put_be16(head, u->hlen + u->plen);
+    if (u->hlen > 0) {
+        memcpy(head + MPA_LEN_FIELD, u->hdr, u->hlen);
     }
-    uint32_t pad = mpa_fpdu_pad(hlen + plen);
+    uint32_t pad = mpa_fpdu_pad(u->hlen + u->plen);
     memset(tail, 0, pad + MPA_CRC_LEN);
     uint32_t sum = CRC32C_INIT;
     if (tx->crc) {
-        sum = crc32c_add(sum, head, MPA_LEN_FIELD + hlen);
+        sum = crc32c_add(sum, head, MPA_LEN_FIELD + u->hlen);
     }
-    sum = sum_payload(sum, payload, plen, tx->crc);
+    sum = sum_payload(sum, u->payload, u->plen, tx->crc);
     if (tx->crc) {
         put_le32(tail + pad, crc32c_final(crc32c_add(sum, tail, pad)));
     }
-    tx->pos += MPA_LEN_FIELD + hlen + plen + pad + MPA_CRC_LEN;
+    tx->pos += MPA_LEN_FIELD + u->hlen + u->plen + pad + MPA_CRC_LEN;
     return pad + MPA_CRC_LEN;
 }

@@ -15,6 +15,7 @@ enum {
     LINGER_SLOTS = SHM_SLOTS / 2, /* with more in use, frames are copied out of their slots */
     HEAD_COPY = 144,              /* of a frame in a slot; holds all headers */
     WATCH_MS = 20,                /* between looks at the peer */
+    RETURN_AT = 16,               /* that many slots go back together, at the latest */
 };
 
 /* The memory of a session; it outlives the session while frames lie in it. */
@@ -23,6 +24,8 @@ struct memory {
     struct shm_area *area;
     struct shm_rx rx;
     struct shm_tx tx;
+    uint32_t done[RETURN_AT]; /* slots to give back */
+    uint32_t done_count;
     int wake_peer;
     bool parted;
 };
@@ -69,6 +72,20 @@ static void give_back(struct frame_lender *lender, uint32_t slot)
     memory_unref(m);
 }
 
+/* A slot whose frame was copied goes back a little later: the answer to the frame should not wait
+ * for that. */
+static void give_back_done(struct memory *m)
+{
+    bool signal = false;
+    for (uint32_t i = 0; i < m->done_count; i++) {
+        signal |= shm_rx_return(&m->rx, m->done[i]);
+    }
+    m->done_count = 0;
+    if (signal) {
+        signal_peer(m);
+    }
+}
+
 static void begin(struct link_shm *s)
 {
     struct memory *m = calloc(1, sizeof *m);
@@ -96,6 +113,7 @@ static void part(struct link_shm *s, const char *why)
     struct memory *m = s->mem;
     s->mem = NULL;
     s->base.up = false;
+    give_back_done(m);
     shm_join_part(&s->join, &s->session);
     m->parted = true;
     memory_unref(m);
@@ -129,7 +147,10 @@ static struct frame *copied(struct memory *m, uint32_t slot, const uint8_t *d, u
         memcpy(f->data, d, len);
         f->len = len;
     }
-    give_back(&m->lender, slot);
+    m->done[m->done_count++] = slot;
+    if (m->done_count == RETURN_AT) {
+        give_back_done(m);
+    }
     return f;
 }
 
@@ -165,6 +186,9 @@ static uint32_t shm_rx(struct link *l, struct frame **out, uint32_t max)
     struct link_shm *s = shm_of(l);
     struct memory *m = s->mem;
     uint32_t n = 0, slot, len;
+    if (m != NULL) {
+        give_back_done(m);
+    }
     while (m != NULL && !s->broken && n < max) {
         int r = shm_rx_take(&m->rx, FRAME_MAX, &slot, &len);
         if (r <= 0) {
@@ -221,7 +245,11 @@ static bool shm_ready(struct link *l)
 static bool shm_link_sleep(struct link *l, bool want_room)
 {
     struct link_shm *s = shm_of(l);
-    return s->mem == NULL || shm_sleep(&s->mem->rx, &s->mem->tx, want_room);
+    if (s->mem == NULL) {
+        return true;
+    }
+    give_back_done(s->mem);
+    return shm_sleep(&s->mem->rx, &s->mem->tx, want_room);
 }
 
 static void shm_woken(struct link *l)

@@ -132,13 +132,14 @@ void net_rx_consume(struct net_stream *s, uint32_t n); /* the window opens at th
 uint8_t *net_tx_reserve(struct net_stream *s, uint32_t n);
 void net_tx_commit(struct net_stream *s, uint32_t n); /* at most what was reserved */
 
-/* By reference, until net_tx_acked() has passed it. False: no room, NET_EV_ROOM comes. */
+/* By reference, until net_tx_acked() has passed it; n at most 65536. False: no room, NET_EV_ROOM
+ * comes. */
 bool net_tx_lend(struct net_stream *s, const void *p, uint32_t n);
 
 /* Octets that commit and lend will surely take now, in up to 20 pieces. When it is less than what the
  * caller wants (he has seen it by this call), NET_EV_ROOM comes when it has grown. 0 when not
  * connected. */
-uint32_t net_tx_room(const struct net_stream *s);
+uint32_t net_tx_room(struct net_stream *s);
 
 /* Stream offsets since the first octet sent. */
 uint64_t net_tx_queued(const struct net_stream *s);

@@ -68,8 +68,9 @@ struct net {
     struct list dirty;   /* streams for the next flush */
     struct list stalled; /* streams that wait for room in the link */
     struct list ready, later;
-    struct list dead;                     /* streams to be freed once lwIP has returned */
-    struct net_chunk *chunks;             /* unused ones */
+    struct list dead;         /* streams to be freed once lwIP has returned */
+    struct net_chunk *chunks; /* unused ones */
+    uint32_t chunk_count;
     struct frame *self_first, *self_last; /* sent to our own address */
     struct tcp_pcb *out_pcb;              /* who is being output, most likely */
     struct link_tx tx;
@@ -80,6 +81,8 @@ struct net {
     bool link_full;
     bool starved; /* a chunk could not be allocated */
     uint64_t tick_at;
+    uint32_t turns; /* since timers ran; see timers_wanted() */
+    bool paused;    /* the loop has slept since */
     uint64_t rx_frames, rx_bad_sum, rx_other, tx_frames, tx_lost;
 };
 
@@ -161,6 +164,7 @@ void net_stream_attach(struct net_stream *s, struct tcp_pcb *pcb);
 void net_stream_detach(struct net_stream *s);          /* the pcb is lwIP's alone from here on */
 void net_stream_fail(struct net_stream *s, int error); /* resets it; not from within lwIP */
 void net_stream_dirty(struct net_stream *s);
+void net_stream_widen(struct net_stream *s); /* before segments are made */
 void net_stream_flush(struct net_stream *s);
 void net_streams_reap(struct net *net);
 void net_stream_link_down(struct net_stream *s);

@@ -242,7 +242,7 @@ void net_stream_attach(struct net_stream *s, struct tcp_pcb *pcb)
  * beyond half the peer's largest window: a larger segment might never fit it. Never lowers it: lwIP
  * relies on queued segments not exceeding it. A segment must always fit cwnd, or nothing would
  * move. */
-static void widen_segments(struct net_stream *s)
+void net_stream_widen(struct net_stream *s)
 {
     struct tcp_pcb *pcb = s->pcb;
     uint32_t most = min_u32(NET_SEG_MAX, max_u32(pcb->snd_wnd_max / 2, s->emss));
@@ -293,7 +293,7 @@ void net_stream_flush(struct net_stream *s)
     s->net->out_pcb = pcb;
     s->rx_unacked = 0;
     net_rx_window(s);
-    widen_segments(s);
+    net_stream_widen(s);
     net_tx_push(s);
     send_fin(s);
     if ((pcb->flags & TF_ACK_DELAY) != 0) {

@@ -6,7 +6,14 @@
 
 #include "tcpip/net_int.h"
 
-enum { PUSH_AT_ONCE = 8 };
+enum {
+    PUSH_AT_ONCE = 8,
+    /* What net_tx_room() tells at most, and what that may take: any two chunks that follow each other
+     * hold more than one chunk's worth of pieces; a lent piece may be split between segments. */
+    ROOM_MAX = 2 * NET_CHUNK,
+    CHUNK_STOCK = 5,
+    ITEMS_SPARE = 44,
+};
 
 /* --- chunks --- */
 
@@ -15,6 +22,7 @@ static struct net_chunk *chunk_new(struct net *net)
     struct net_chunk *c = net->chunks;
     if (c != NULL) {
         net->chunks = c->next;
+        net->chunk_count--;
     } else {
         c = aligned_alloc(64, sizeof *c);
         if (c == NULL) {
@@ -32,6 +40,7 @@ static void chunk_free(struct net *net, struct net_chunk *c)
 {
     c->next = net->chunks;
     net->chunks = c;
+    net->chunk_count++;
 }
 
 void net_chunks_free(struct net *net)
@@ -105,15 +114,35 @@ static bool may_send(const struct net_stream *s)
     return s->pcb != NULL && s->up && !s->fin_out;
 }
 
-uint32_t net_tx_room(const struct net_stream *s)
+/* Chunks in stock, so that what net_tx_room() promises needs no allocation. */
+static bool stocked(struct net *net)
 {
-    /* A piece may need two items: the rest of the segment, and the next one. */
-    if (!may_send(s) || s->item_count > NET_ITEMS - 4) {
+    while (net->chunk_count < CHUNK_STOCK) {
+        struct net_chunk *c = aligned_alloc(64, sizeof *c);
+        if (c == NULL) {
+            net->starved = true;
+            return false;
+        }
+        chunk_free(net, c);
+    }
+    return true;
+}
+
+static uint32_t room(const struct net_stream *s)
+{
+    if (!may_send(s) || s->item_count > NET_ITEMS - ITEMS_SPARE || !stocked(s->net)) {
         return 0;
     }
     uint64_t limit = min_u32(min_u32(s->pcb->cwnd, s->pcb->snd_wnd), TCP_SND_BUF) + NET_AHEAD;
     uint64_t used = s->tx_queued - s->tx_acked;
-    return limit > used ? (uint32_t)(limit - used) : 0;
+    return limit > used ? (uint32_t)min_u64(limit - used, ROOM_MAX) : 0;
+}
+
+uint32_t net_tx_room(struct net_stream *s)
+{
+    uint32_t n = room(s);
+    s->want_room |= n < NET_CHUNK;
+    return n;
 }
 
 static bool refuse(struct net_stream *s)
@@ -122,11 +151,10 @@ static bool refuse(struct net_stream *s)
     return false;
 }
 
-/* Half of the reserve, so that the owner is not called for each acknowledgement; a chunk's worth
- * is what it may ask for at most. */
+/* A chunk's worth is what the owner may ask for at most, and he is not called for less. */
 void net_tx_tell_room(struct net_stream *s)
 {
-    if (s->want_room && !s->orphan && s->listener == NULL && net_tx_room(s) >= NET_CHUNK) {
+    if (s->want_room && !s->orphan && s->listener == NULL && room(s) >= NET_CHUNK) {
         s->want_room = false;
         net_tell(s->net, &s->news, NET_EV_ROOM);
     }
@@ -155,10 +183,11 @@ static void add_item(struct net_stream *s, struct net_item item)
 
 uint8_t *net_tx_reserve(struct net_stream *s, uint32_t n)
 {
-    if (n > NET_CHUNK || net_tx_room(s) < n) {
+    if (n > NET_CHUNK || room(s) < n) {
         refuse(s);
         return NULL;
     }
+    net_stream_widen(s);
     struct net_chunk *c = s->tx_last;
     if (c == NULL || NET_CHUNK - c->used < n) {
         c = chunk_new(s->net);
@@ -194,9 +223,10 @@ void net_tx_commit(struct net_stream *s, uint32_t n)
 /* Lent pieces fill the present segment to its end and go on in the next. */
 bool net_tx_lend(struct net_stream *s, const void *p, uint32_t n)
 {
-    if (net_tx_room(s) < n) {
+    if (room(s) < n) {
         return refuse(s);
     }
+    net_stream_widen(s);
     const uint8_t *d = p;
     uint32_t mss = s->pcb->mss;
     bool head = s->item_count == 0 || s->tx_fill >= mss;

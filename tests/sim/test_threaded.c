@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -382,6 +383,37 @@ static void test_connection_churn(void **state)
     end_close(&b);
 }
 
+/* A child has nothing of the device, and the parent is not hurt by what it does. */
+static void test_fork(void **state)
+{
+    (void)state;
+    static struct end a, b;
+    end_open(&a, 1, "");
+    end_open(&b, 2, "");
+    end_qp(&a);
+    end_qp(&b);
+    end_listen(&b);
+    both(&a, &b, meet);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct sockaddr_in any = {.sin_family = AF_INET};
+        struct uiw_listener *l;
+        bool ok = post_send(&a, 1, 8, 0) == -ENODEV &&
+                  uiw_listen(a.ch, (struct sockaddr *)&any, 1, NULL, &l) == -ENODEV;
+        end_close(&a);
+        end_close(&b);
+        _exit(ok ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    post_recv(&b);
+    must(post_send(&a, 1, 100, 0), "send");
+    assert_int_equal(wait_recv(&b), 100);
+    end_close(&a);
+    end_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,6 +421,7 @@ int main(void)
         cmocka_unit_test(test_polled_ping_pong),
         cmocka_unit_test(test_many_threads_one_qp),
         cmocka_unit_test(test_connection_churn),
+        cmocka_unit_test(test_fork),
     };
     cmocka_set_test_filter(getenv("UIW_TEST")); /* one test by its name, for debugging */
     return cmocka_run_group_tests(tests, NULL, NULL);

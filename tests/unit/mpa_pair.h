@@ -52,7 +52,7 @@ static inline enum mpa_setup_event request(struct mpa_cfg a, struct mpa_cfg b)
 static inline enum mpa_setup_event exchange(struct mpa_cfg a, struct mpa_cfg b)
 {
     assert_int_equal(request(a, b), MPA_SETUP_REQUEST);
-    rep_len = mpa_setup_accept(&res, b.ird, b.ord, NULL, 0, rep);
+    rep_len = mpa_setup_accept(&res, &(struct mpa_answer){b.ird, b.ord, NULL, 0}, rep);
     assert_true(rep_len >= MPA_FRAME_HDR);
     return feed(&ini, rep, rep_len);
 }

@@ -194,7 +194,7 @@ static void client_server(void **state)
     mpa_setup_init(&res, false, &cfg);
     put_be32(req + 20, 0x4004c004);
     assert_int_equal(feed(&res, req, 24), MPA_SETUP_REQUEST);
-    assert_int_equal(mpa_setup_accept(&res, 0, 4, NULL, 0, rep), 24);
+    assert_int_equal(mpa_setup_accept(&res, &(struct mpa_answer){0, 4, NULL, 0}, rep), 24);
     assert_int_equal(get_be32(rep + 20), 0x00000004);
     assert_int_equal(res.agreed.rtr, 0);
 

@@ -47,7 +47,7 @@ static void rev_2_without_s(void **state)
     mpa_setup_init(&res, false, &cfg);
     assert_int_equal(feed(&res, req, mpa_frame_pack(&f, req)), MPA_SETUP_REQUEST);
     assert_int_equal(res.peer.pd_len, 6);
-    assert_int_equal(mpa_setup_accept(&res, 4, 4, NULL, 0, rep), 20);
+    assert_int_equal(mpa_setup_accept(&res, &(struct mpa_answer){4, 4, NULL, 0}, rep), 20);
     assert_int_equal(get_be16(rep + 16), 0x4002);
 }
 
@@ -65,7 +65,7 @@ static void reject(void **state)
     assert_memory_equal(ini.peer.pd, "no room", 7);
     assert_int_equal(ini.agreed.peer_ird, 4);
     assert_int_equal(ini.agreed.peer_ord, 8);
-    assert_int_equal(mpa_setup_accept(&res, 1, 1, NULL, 0, rep), 0);
+    assert_int_equal(mpa_setup_accept(&res, &(struct mpa_answer){1, 1, NULL, 0}, rep), 0);
 
     assert_int_equal(request(plain(), plain()), MPA_SETUP_REQUEST);
     assert_int_equal(mpa_setup_reject(&res, NULL, 0, rep), 20);
@@ -108,13 +108,13 @@ static void private_data(void **state)
         assert_int_equal(feed(&res, req, req_len), MPA_SETUP_REQUEST);
         assert_int_equal(res.peer.pd_len, n);
         assert_memory_equal(res.peer.pd, pd, n);
-        assert_int_equal(mpa_setup_accept(&res, 1, 1, pd, 513, rep), 0);
+        assert_int_equal(mpa_setup_accept(&res, &(struct mpa_answer){1, 1, pd, 513}, rep), 0);
         assert_int_equal(mpa_setup_reject(&res, pd, 513, rep), 0);
         if (i & 1) {
-            assert_int_equal(mpa_setup_accept(&res, 1, 1, pd, 509, rep), 0);
+            assert_int_equal(mpa_setup_accept(&res, &(struct mpa_answer){1, 1, pd, 509}, rep), 0);
             assert_int_equal(mpa_setup_reject(&res, pd, 509, rep), 0);
         }
-        rep_len = mpa_setup_accept(&res, 1, 1, pd + 1, n / 2, rep);
+        rep_len = mpa_setup_accept(&res, &(struct mpa_answer){1, 1, pd + 1, n / 2}, rep);
         assert_int_equal(feed(&ini, rep, rep_len), MPA_SETUP_ACCEPTED);
         assert_int_equal(ini.peer.pd_len, n / 2);
         assert_memory_equal(ini.peer.pd, pd + 1, n / 2);
@@ -131,7 +131,7 @@ static void octets_behind_a_request(void **state)
     mpa_setup_init(&res, false, &cfg);
     assert_int_equal(feed(&res, req, 21), MPA_SETUP_BAD);
     assert_int_equal(res.fault, MPA_FAULT_TRAILING);
-    assert_int_equal(mpa_setup_accept(&res, 1, 1, NULL, 0, rep), 0);
+    assert_int_equal(mpa_setup_accept(&res, &(struct mpa_answer){1, 1, NULL, 0}, rep), 0);
     /* and when they come while the ULP decides */
     mpa_setup_init(&res, false, &cfg);
     assert_int_equal(feed(&res, req, 20), MPA_SETUP_REQUEST);
@@ -191,7 +191,7 @@ static void responder_of_revision_1(void **state)
     (void)state;
     assert_int_equal(request(enhanced(4, 4), plain()), MPA_SETUP_BAD);
     assert_int_equal(res.fault, MPA_FAULT_REV);
-    assert_int_equal(mpa_setup_accept(&res, 1, 1, NULL, 0, rep), 0);
+    assert_int_equal(mpa_setup_accept(&res, &(struct mpa_answer){1, 1, NULL, 0}, rep), 0);
     assert_int_equal(request(plain(), plain()), MPA_SETUP_REQUEST);
 }
 
@@ -243,7 +243,7 @@ static void one_event_after_the_last_octet(void **state)
         }
         assert_int_equal(feed(&res, req, req_len), MPA_SETUP_REQUEST);
         assert_int_equal(feed(&res, req, 0), MPA_SETUP_MORE);
-        rep_len = mpa_setup_accept(&res, 4, 4, pd, n, rep);
+        rep_len = mpa_setup_accept(&res, &(struct mpa_answer){4, 4, pd, n}, rep);
         for (uint32_t have = 0; have < rep_len; have++) {
             assert_int_equal(feed(&ini, rep, have), MPA_SETUP_MORE);
         }
@@ -260,7 +260,7 @@ static void out_of_turn(void **state)
     struct mpa_cfg cfg = plain();
     mpa_setup_init(&res, false, &cfg);
     assert_int_equal(mpa_setup_request(&res, NULL, 0, req), 0);
-    assert_int_equal(mpa_setup_accept(&res, 1, 1, NULL, 0, rep), 0);
+    assert_int_equal(mpa_setup_accept(&res, &(struct mpa_answer){1, 1, NULL, 0}, rep), 0);
     assert_int_equal(mpa_setup_reject(&res, NULL, 0, rep), 0);
     mpa_setup_init(&ini, true, &cfg);
     struct mpa_frame f = {.reply = true, .crc = true, .rev = 1};
@@ -268,7 +268,7 @@ static void out_of_turn(void **state)
     assert_int_equal(feed(&ini, rep, 20), MPA_SETUP_MORE);
     assert_int_equal(mpa_setup_request(&ini, NULL, 0, req), 20);
     assert_int_equal(mpa_setup_request(&ini, NULL, 0, req), 0);
-    assert_int_equal(mpa_setup_accept(&ini, 1, 1, NULL, 0, rep), 0);
+    assert_int_equal(mpa_setup_accept(&ini, &(struct mpa_answer){1, 1, NULL, 0}, rep), 0);
 }
 
 /* Every octet of a good Reply changed to every value: a defined end, and nothing out of range. */

@@ -27,7 +27,7 @@ static uint32_t send_lent(struct mpa_tx *tx, const uint8_t *ulpdu, uint32_t len,
     struct span s;
     struct cursor c = cursor_flat(&s, ulpdu + hlen, len - hlen);
     uint8_t tail[7];
-    uint32_t t = mpa_tx_lend(tx, ulpdu, hlen, &c, len - hlen, dst, tail);
+    uint32_t t = mpa_tx_lend(tx, &(struct mpa_out){ulpdu, hlen, &c, len - hlen}, dst, tail);
     memcpy(dst + 2 + hlen, ulpdu + hlen, len - hlen);
     memcpy(dst + 2 + len, tail, t);
     return 2 + len + t;
@@ -39,7 +39,7 @@ static uint32_t send_copied(struct mpa_tx *tx, const uint8_t *ulpdu, uint32_t le
     uint32_t half = rnd_in(0, len - hlen);
     struct span v[] = {{ulpdu + hlen, half}, {ulpdu, 0}, {ulpdu + hlen + half, len - hlen - half}};
     struct cursor c = cursor_of(v, ARRAY_LEN(v));
-    return mpa_tx_copy(tx, ulpdu, hlen, &c, len - hlen, dst);
+    return mpa_tx_copy(tx, &(struct mpa_out){ulpdu, hlen, &c, len - hlen}, dst);
 }
 
 /* A stream of up to FPDUS random ULPDUs of 1..max octets; checked against the plain one. */

@@ -37,7 +37,8 @@ static void check_copy(struct mpa_tx *tx, uint32_t hlen, uint32_t len, uint32_t 
     uint32_t pos = tx->pos;
     assert_int_equal(mpa_tx_size(tx, len), size);
     got[size] = 0xa5;
-    assert_int_equal(mpa_tx_copy(tx, ulpdu, hlen, &payload, len - hlen, got), size);
+    assert_int_equal(mpa_tx_copy(tx, &(struct mpa_out){ulpdu, hlen, &payload, len - hlen}, got),
+                     size);
     assert_int_equal(got[size], 0xa5);
     assert_memory_equal(got, want, size);
     assert_int_equal(payload.left, 9);
@@ -166,11 +167,13 @@ static void lengths_at_the_limit(void **state)
         uint32_t pos = tx.pos;
         struct span s;
         struct cursor c = cursor_flat(&s, ulpdu, 70000);
-        assert_int_equal(mpa_tx_copy(&tx, ulpdu, 14, &c, MPA_MULPDU_MAX - 13, got), 0);
-        assert_int_equal(mpa_tx_copy(&tx, ulpdu, 64769, &c, 0, got), 0);
-        assert_int_equal(mpa_tx_copy(&tx, ulpdu, 14, &c, UINT32_MAX - 4, got), 0);
+        assert_int_equal(
+            mpa_tx_copy(&tx, &(struct mpa_out){ulpdu, 14, &c, MPA_MULPDU_MAX - 13}, got), 0);
+        assert_int_equal(mpa_tx_copy(&tx, &(struct mpa_out){ulpdu, 64769, &c, 0}, got), 0);
+        assert_int_equal(mpa_tx_copy(&tx, &(struct mpa_out){ulpdu, 14, &c, UINT32_MAX - 4}, got),
+                         0);
         c.left = 99;
-        assert_int_equal(mpa_tx_copy(&tx, ulpdu, 14, &c, 100, got), 0);
+        assert_int_equal(mpa_tx_copy(&tx, &(struct mpa_out){ulpdu, 14, &c, 100}, got), 0);
         assert_int_equal(tx.pos, pos);
         assert_int_equal(c.off, 0);
     }
@@ -186,7 +189,7 @@ static void check_lend(bool crc, uint32_t hlen, uint32_t plen)
     c.left = plen + 5;
     struct mpa_tx tx = tx_at(8, false, crc);
     uint32_t size = reference(&tx, hlen + plen);
-    uint32_t t = mpa_tx_lend(&tx, ulpdu, hlen, &c, plen, head, tail);
+    uint32_t t = mpa_tx_lend(&tx, &(struct mpa_out){ulpdu, hlen, &c, plen}, head, tail);
     assert_in_range(t, 4, 7);
     assert_int_equal(2 + hlen + plen + t, size);
     assert_int_equal(tx.pos, 8 + size);
@@ -216,11 +219,12 @@ static void lend_refuses(void **state)
     struct span s;
     struct cursor c = cursor_flat(&s, ulpdu, 70000);
     struct mpa_tx tx = tx_at(0, false, true);
-    assert_int_equal(mpa_tx_lend(&tx, ulpdu, 14, &c, MPA_MULPDU_MAX - 13, head, tail), 0);
+    assert_int_equal(
+        mpa_tx_lend(&tx, &(struct mpa_out){ulpdu, 14, &c, MPA_MULPDU_MAX - 13}, head, tail), 0);
     c.left = 9;
-    assert_int_equal(mpa_tx_lend(&tx, ulpdu, 14, &c, 10, head, tail), 0);
+    assert_int_equal(mpa_tx_lend(&tx, &(struct mpa_out){ulpdu, 14, &c, 10}, head, tail), 0);
     tx.markers = true;
-    assert_int_equal(mpa_tx_lend(&tx, ulpdu, 14, &c, 9, head, tail), 0);
+    assert_int_equal(mpa_tx_lend(&tx, &(struct mpa_out){ulpdu, 14, &c, 9}, head, tail), 0);
     assert_int_equal(tx.pos, 0);
 }
 
