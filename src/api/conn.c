@@ -99,6 +99,10 @@ static void on_deadline(struct uiw_conn *c)
                                : "no MPA Request within the set-up limit");
         break;
     case CONN_OPEN:
+        if (!c->rnr) {
+            conn_nudge(c);
+            break;
+        }
         rdmap_rx_no_recv(&c->st); /* the wait for a receive is over: RFC 5041 sec 7.1 */
         c->rnr = false;
         conn_rx(c);

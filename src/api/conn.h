@@ -31,7 +31,9 @@ enum conn_state {
 enum {
     CONN_CLOSE_MS = 10000, /* for the rest of the queue to go out in good order */
     CONN_DRAIN_MS = 3000,  /* for the peer's FIN after ours */
-    CONN_LEND_MIN = 8192,  /* payload from which lending beats copying (design.md, measured) */
+    CONN_NUDGE_MS = 20,    /* before the first nudge; five times as long before each next */
+    CONN_NUDGES = 3,
+    CONN_LEND_MIN = 8192, /* payload from which lending beats copying (design.md, measured) */
 };
 
 /* Needed only until full operation; then freed. */
@@ -95,7 +97,8 @@ struct uiw_conn {
     bool absorb_rtr;  /* responder: a first zero-length Send is the RTR */
     bool term_due;
     bool peer_fin;
-    bool rnr; /* a Send waits for a receive */
+    bool rnr;       /* a Send waits for a receive */
+    uint8_t nudges; /* see conn_nudge() */
     uint32_t emss, mulpdu;
     uint64_t rx_octets;
     struct mpa_agreed agreed;
@@ -128,6 +131,10 @@ void conn_rx(struct uiw_conn *c);
 /* --- conn_tx.c --- */
 void conn_tx(struct uiw_conn *c);
 void conn_tx_rtr(struct uiw_conn *c);
+/* siw as Responder (Linux 6.1) leaves octets unread that come between its Reply and the moment it looks
+ * at the stream for itself, until more octets come. An Initiator that hears nothing after its first
+ * FPDUs sends zero-length Writes, which mean nothing to anybody (RFC 5040 sec 5.1): a few, ever later. */
+void conn_nudge(struct uiw_conn *c);
 bool conn_tx_idle(struct uiw_conn *c); /* nothing posted is left to send, no Read is open */
 
 /* --- conn_end.c --- */

@@ -355,6 +355,15 @@ static void follow_emss(struct uiw_conn *c)
     }
 }
 
+/* The first FPDUs are out and nothing has come back yet. */
+static void expect_answer(struct uiw_conn *c)
+{
+    if (c->initiator && c->nudges == 0 && c->rx_octets == 0 && !c->rnr && c->state == CONN_OPEN) {
+        c->nudges = 1;
+        conn_set_deadline(c, CONN_NUDGE_MS);
+    }
+}
+
 void conn_tx(struct uiw_conn *c)
 {
     if (!allowed(c)) {
@@ -365,9 +374,29 @@ void conn_tx(struct uiw_conn *c)
         if (send_segment(c) != TX_SENT) {
             return;
         }
+        expect_answer(c);
         if (c->tx.msg.done) {
             message_done(c);
         }
+    }
+}
+
+void conn_nudge(struct uiw_conn *c)
+{
+    uint64_t wait = CONN_NUDGE_MS;
+    if (c->rx_octets > 0 || c->nudges > CONN_NUDGES) {
+        return;
+    }
+    for (unsigned i = 0; i < c->nudges; i++) {
+        wait *= 5;
+    }
+    c->nudges++;
+    conn_set_deadline(c, wait);
+    if (!c->tx.active) {
+        c->tx.active = true;
+        c->tx.kind = CONN_TX_RTR;
+        rdmap_tx_write(&c->st, 1, 0, 0, &c->tx.msg);
+        conn_tx(c);
     }
 }
 

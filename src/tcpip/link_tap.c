@@ -21,7 +21,7 @@ struct link_tap {
     struct link base;
     struct frame *spare; /* for the next read */
     bool full;
-    uint64_t too_long, lost;
+    uint64_t lost;
     char name[IFNAMSIZ];
 };
 

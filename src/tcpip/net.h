@@ -16,7 +16,9 @@ enum { NET_NAME_MAX = 108, NET_ERR_TEXT = 256 };
 /* A device's network side. Zero fields mean "the default". */
 struct net_cfg {
     enum net_kind kind;
-    char name[NET_NAME_MAX]; /* TAP interface; shm path or name; name of the in-memory wire */
+    /* TAP: the interface. shm: the path of a UNIX socket that the two processes meet at, or a name,
+     * with or without a slash in front, that stands for /dev/shm/uiw-NAME. pair: name of the wire. */
+    char name[NET_NAME_MAX];
     struct in_addr ip;
     uint8_t prefix; /* 0: 24 */
     struct in_addr gw;
@@ -100,7 +102,8 @@ void net_listener_close(struct net_listener *l); /* streams not accepted are res
 struct net_stream *net_accept(struct net_listener *l);
 
 /* local may be NULL (or port 0). Success or failure comes as an event: UP or CLOSED with
- * -ECONNREFUSED, -ETIMEDOUT, -EHOSTUNREACH, -ECONNRESET. */
+ * -ECONNREFUSED, -ETIMEDOUT, -EHOSTUNREACH, -ECONNRESET, within about 10 s. At once: -EAFNOSUPPORT,
+ * -EINVAL (no port), -EADDRNOTAVAIL (local is not ours), -EADDRINUSE, -ENOMEM. */
 int net_connect(struct net *net, const struct sockaddr *local, const struct sockaddr *remote,
                 void *user, struct net_stream **out);
 
