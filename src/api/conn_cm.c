@@ -278,19 +278,21 @@ static int check_param(const char *who, const struct uiw_device *dev,
     if (p->private_len > 0 && p->private_data == NULL) {
         return fail(EINVAL, "%s: private_len %u without private_data", who, p->private_len);
     }
-    if (p->ird > dev->spec.ird || p->ord > dev->spec.ord || p->ird < UIW_DEPTH_DEFAULT ||
-        p->ord < UIW_DEPTH_DEFAULT) {
+    if (p->ird > dev->spec.ird || p->ord > dev->spec.ord || p->ird < UIW_DEPTH_NONE ||
+        p->ord < UIW_DEPTH_NONE) {
         return fail(EINVAL, "%s: ird %d, ord %d, the device's limits are %u and %u", who, p->ird,
                     p->ord, dev->spec.ird, dev->spec.ord);
     }
     return 0;
 }
 
-static const struct uiw_conn_param default_param = {.ird = UIW_DEPTH_DEFAULT,
-                                                    .ord = UIW_DEPTH_DEFAULT};
+static const struct uiw_conn_param default_param;
 
 static uint16_t depth(int asked, uint16_t standard)
 {
+    if (asked == UIW_DEPTH_NONE) {
+        return 0;
+    }
     return asked == UIW_DEPTH_DEFAULT ? standard : (uint16_t)asked;
 }
 

@@ -285,7 +285,8 @@ int uiw_srq_post_recv(struct uiw_srq *srq, struct uiw_recv_wr *wr, struct uiw_re
 
 /* --- connections ------------------------------------------------------------------------------- */
 
-enum { UIW_PRIVATE_MAX = 512, UIW_DEPTH_DEFAULT = -1 };
+/* Depths of a connection: UIW_DEPTH_DEFAULT is the device's. */
+enum { UIW_PRIVATE_MAX = 512, UIW_DEPTH_DEFAULT = 0, UIW_DEPTH_NONE = -1 };
 
 enum uiw_event_type {
     UIW_EVENT_CONNECT_REQUEST, /* conn is new: accept, reject or destroy it */
@@ -349,7 +350,7 @@ int uiw_listener_destroy(struct uiw_listener *l);
 struct uiw_conn_param {
     const void *private_data; /* up to 512 octets (508 when MPA revision 2 is spoken) */
     uint32_t private_len;
-    int ird, ord;                 /* 0..max, or UIW_DEPTH_DEFAULT */
+    int ird, ord;                 /* 1..max, or UIW_DEPTH_DEFAULT, or UIW_DEPTH_NONE */
     void *user;                   /* of the connection's events */
     const struct sockaddr *local; /* connect only; may be NULL */
     bool p2p; /* connect only: RFC 6581 peer-to-peer mode, the peer may send first */

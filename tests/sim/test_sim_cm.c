@@ -74,7 +74,7 @@ static void private_data(const char *keys, uint32_t max)
         sim_disconnect(&s, (int)(k % 2));
     }
     uint8_t over[513] = {0};
-    struct uiw_conn_param p = {over, max + 1, -1, -1, NULL, NULL, false};
+    struct uiw_conn_param p = {over, max + 1, 0, 0, NULL, NULL, false};
     struct sockaddr_in to = address("198.18.0.2", 7174);
     sim_qps(&s, NULL);
     assert_int_equal(
@@ -164,7 +164,7 @@ static void test_depths(void **state)
     } all[] = {
         {3, 7, 5, 9, 3, 7, 5, 3},
         {3, 7, 20, 1, 3, 7, 7, 1},
-        {0, 0, 0, 0, 0, 0, 0, 0},
+        {-1, -1, -1, -1, 0, 0, 0, 0},
         {16, 16, 16, 16, 16, 16, 16, 16},
     };
     struct sim s;
@@ -410,7 +410,7 @@ static void test_same_port_again_at_once(void **state)
     struct sim s;
     sim_open(&s, sim_seed(), "mtu=1500");
     struct sockaddr_in from = address("198.18.0.1", 50001);
-    struct uiw_conn_param p = {.ird = -1, .ord = -1, .local = (struct sockaddr *)&from};
+    struct uiw_conn_param p = {.local = (struct sockaddr *)&from};
     for (int i = 0; i < 20; i++) {
         uint64_t start = s.ms;
         sim_connect(&s, &p, NULL);

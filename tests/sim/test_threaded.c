@@ -338,7 +338,7 @@ static void *churn(void *arg)
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(PORT)};
     inet_pton(AF_INET, "198.18.0.2", &to.sin_addr);
     for (unsigned i = 0; i < e->rounds; i++) {
-        struct uiw_conn_param p = {.ird = -1, .ord = -1};
+        struct uiw_conn_param p = {0};
         if (i + 1 == e->rounds) {
             p.private_data = "x";
             p.private_len = 1;
