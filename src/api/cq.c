@@ -109,7 +109,9 @@ int uiw_cq_arm(struct uiw_cq *cq, bool solicited_only)
     while (now < want && !atomic_compare_exchange_weak(&cq->armed, &now, want)) {
     }
     atomic_thread_fence(memory_order_seq_cst);
-    loop_before_wait(cq->dev->loop);
+    if (!atomic_load_explicit(&cq->channel->notify.driven, memory_order_relaxed)) {
+        loop_before_wait(cq->dev->loop);
+    }
     return 0;
 }
 

@@ -21,7 +21,9 @@ static struct list all_loops = {&all_loops, &all_loops};
 
 enum {
     USER_BUSY_TURNS = 64, /* empty polls between two looks that mean "a program is polling" */
-    USER_BUSY_MS = 1,     /* how long the thread then keeps out of its way */
+    NEAR_MS = 1,          /* how long the thread then keeps out of its way */
+    FAR_MS = 500,         /* and out of that of a driver that sleeps */
+    KEEP_NEAR = 20,       /* times without a turn before it goes so far */
 };
 
 static uint64_t now_us(void)
@@ -57,6 +59,7 @@ static bool turn(struct loop *l)
     if (l->dead) {
         return false;
     }
+    atomic_fetch_add_explicit(&l->turns, 1, memory_order_relaxed);
     loop_take_posted(l);
     LIST_EACH(it, &l->devices)
     {
@@ -192,9 +195,22 @@ static void drain_wake(struct loop *l)
     (void)r;
 }
 
-/* Sleeps until a link has frames, somebody wakes us, a timer is due or fd (if not -1) is readable.
- * One of several sleepers may eat a wake-up: he turns the loop for all. Lock not held. */
-static void sleep_on_links(struct loop *l, int timeout_ms, int fd)
+static void wake_up(void *arg)
+{
+    struct loop *l = arg;
+    drain_wake(l);
+    pthread_mutex_lock(&l->lock);
+    if (atomic_fetch_sub(&l->sleepers, 1) == 1) {
+        LIST_EACH(it, &l->devices)
+        {
+            device_woken(CONTAINER_OF(it, struct uiw_device, on_loop));
+        }
+    }
+    release(l);
+}
+
+/* Announces to the links that we sleep. How long at most; 0 when there is work already. */
+static int fall_asleep(struct loop *l, int timeout_ms)
 {
     pthread_mutex_lock(&l->lock);
     bool ready = false;
@@ -205,19 +221,23 @@ static void sleep_on_links(struct loop *l, int timeout_ms, int fd)
     timeout_ms = sleep_limit(l, timeout_ms);
     atomic_fetch_add(&l->sleepers, 1);
     release(l);
-    if (!ready && atomic_load(&l->posted) == NULL && !atomic_load(&l->stop)) {
-        struct pollfd p[2] = {{.fd = l->epoll_fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
-        poll(p, 2, timeout_ms);
+    return ready || atomic_load(&l->posted) != NULL || atomic_load(&l->stop) ? 0 : timeout_ms;
+}
+
+/* Sleeps until a link has frames, somebody wakes us, a timer is due or fd (if not -1) is readable.
+ * One of several sleepers may eat a wake-up: he turns the loop for all. Lock not held. */
+static void sleep_on_links(struct loop *l, int timeout_ms, int fd)
+{
+    const int limit = fall_asleep(l, timeout_ms);
+    struct pollfd p[2] = {{.fd = l->epoll_fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+    pthread_cleanup_push(wake_up, l);
+    if (limit != 0) {
+        int state;
+        pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
+        poll(p, 2, limit);
+        pthread_setcancelstate(state, NULL);
     }
-    drain_wake(l);
-    pthread_mutex_lock(&l->lock);
-    if (atomic_fetch_sub(&l->sleepers, 1) == 1) {
-        LIST_EACH(it, &l->devices)
-        {
-            device_woken(CONTAINER_OF(it, struct uiw_device, on_loop));
-        }
-    }
-    release(l);
+    pthread_cleanup_pop(1);
 }
 
 static bool turn_once(struct loop *l)
@@ -243,20 +263,44 @@ static bool progress(struct loop *l, int timeout_ms, int fd)
     return turn_once(l);
 }
 
+/* The thread took the long way out of a driver that slept: it has to watch again. */
+static void stop_driving(void *arg)
+{
+    struct loop *l = arg;
+    if (atomic_fetch_sub(&l->drivers, 1) == 1 && atomic_load(&l->away) == LOOP_FAR) {
+        wake(l);
+    }
+}
+
+/* Turns of the caller must not be cut short by a cancellation while he has the lock: that may strike in
+ * sleep_on_links() only. */
+static bool drive(struct loop *l, int timeout_ms, int fd)
+{
+    int state;
+    bool busy;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    atomic_fetch_add(&l->drivers, 1);
+    pthread_cleanup_push(stop_driving, l);
+    busy = progress(l, timeout_ms, fd);
+    pthread_cleanup_pop(1);
+    pthread_setcancelstate(state, NULL);
+    return busy;
+}
+
 bool loop_progress(struct loop *l, int timeout_ms)
 {
-    return progress(l, timeout_ms, -1);
+    return drive(l, timeout_ms, -1);
 }
 
 void loop_wait(struct loop *l, int fd)
 {
-    progress(l, -1, fd);
+    drive(l, -1, fd);
 }
 
 void loop_before_wait(struct loop *l)
 {
     atomic_store_explicit(&l->user_turns, 0, memory_order_relaxed);
-    if (atomic_exchange(&l->away, false)) {
+    if (atomic_load(&l->drivers) == 0 && atomic_exchange(&l->away, LOOP_HERE) != LOOP_HERE) {
         wake(l);
     }
 }
@@ -270,14 +314,19 @@ static bool user_is_polling(struct loop *l)
     return atomic_exchange_explicit(&l->user_turns, 0, memory_order_relaxed) > USER_BUSY_TURNS;
 }
 
-static void keep_away(struct loop *l)
+/* Near: it will be back in a moment. Far: a driver has slept for a while and may go on so. */
+static void keep_away(struct loop *l, unsigned quiet)
 {
     struct pollfd p = {.fd = l->wake_fd, .events = POLLIN};
-    atomic_store(&l->away, true);
-    if (poll(&p, 1, USER_BUSY_MS) > 0) {
+    bool far = quiet > KEEP_NEAR && atomic_load(&l->drivers) > 0;
+    atomic_store(&l->away, far ? LOOP_FAR : LOOP_NEAR);
+    if (far && atomic_load(&l->drivers) == 0) {
+        far = false; /* he has just left, and did not see that we went far */
+    }
+    if (poll(&p, 1, far ? FAR_MS : NEAR_MS) > 0) {
         drain_wake(l);
     }
-    atomic_store(&l->away, false);
+    atomic_store(&l->away, LOOP_HERE);
 }
 
 /* A mutex goes to who asks first after it is free, and that would be us again. */
@@ -288,24 +337,34 @@ static void give_way(struct loop *l)
     }
 }
 
+static void thread_turn(struct loop *l, uint64_t *busy_at)
+{
+    pthread_mutex_lock(&l->lock);
+    bool busy = turn(l);
+    release(l);
+    give_way(l);
+    if (busy) {
+        *busy_at = now_us();
+    } else if (now_us() - *busy_at >= l->spin_us) {
+        sleep_on_links(l, -1, -1);
+        *busy_at = now_us();
+    }
+}
+
 static void *thread_main(void *arg)
 {
     struct loop *l = arg;
     uint64_t busy_at = now_us();
+    unsigned turns = 0, quiet = 0;
     while (!atomic_load(&l->stop)) {
-        if (user_is_polling(l)) {
-            keep_away(l);
-            continue;
-        }
-        pthread_mutex_lock(&l->lock);
-        bool busy = turn(l);
-        release(l);
-        give_way(l);
-        if (busy) {
-            busy_at = now_us();
-        } else if (now_us() - busy_at >= l->spin_us) {
-            sleep_on_links(l, -1, -1);
-            busy_at = now_us();
+        if (user_is_polling(l) || atomic_load(&l->drivers) > 0) {
+            unsigned now = atomic_load(&l->turns);
+            quiet = now == turns ? quiet + 1 : 0;
+            turns = now;
+            keep_away(l, quiet);
+        } else {
+            quiet = 0;
+            thread_turn(l, &busy_at);
         }
     }
     return NULL;

@@ -12,14 +12,18 @@
 
 struct uiw_qp;
 
+enum { LOOP_HERE, LOOP_NEAR, LOOP_FAR };
+
 struct loop {
     pthread_mutex_t lock;
     atomic_uint waiters;             /* calls that want the lock from the progress thread */
     struct list devices;             /* by device.on_loop */
     _Atomic(struct uiw_qp *) posted; /* stack of QPs with new work, by qp.next_posted */
     atomic_int sleepers;             /* threads that sleep on the links */
-    atomic_bool away;                /* the thread keeps out of a polling program's way */
-    atomic_uint user_turns;          /* empty polls that turned the loop */
+    atomic_int away;        /* the thread keeps out of a program's way: LOOP_NEAR, LOOP_FAR */
+    atomic_uint user_turns; /* empty polls that turned the loop */
+    atomic_uint turns;      /* of anybody */
+    atomic_int drivers;     /* calls that wait and turn the loop meanwhile */
     int epoll_fd, wake_fd;
     bool threaded;
     atomic_bool stop;
@@ -57,7 +61,7 @@ bool loop_polled(const struct loop *l);
 bool loop_progress(struct loop *l, int timeout_ms);
 
 /* The same without a limit, and until that descriptor is readable: another thread's turn may raise what
- * the caller waits for. */
+ * the caller waits for. A cancellation point, with no lock held. */
 void loop_wait(struct loop *l, int fd);
 
 /* A turn if nobody else holds the lock (an empty CQ poll). */

@@ -89,20 +89,19 @@ static bool wants_blocking(const struct notify *n)
 
 static int wait_token(struct notify *n)
 {
-    if (loop_polled(n->loop)) {
-        while (!take_token(n)) {
-            if (!wants_blocking(n)) {
+    bool waited = false;
+    while (!take_token(n)) {
+        if (!wants_blocking(n)) {
+            if (loop_polled(n->loop)) {
                 loop_progress(n->loop, 0);
-                return take_token(n) ? 0 : -EAGAIN;
             }
-            loop_wait(n->loop, n->fd);
+            return take_token(n) ? 0 : -EAGAIN;
         }
-        return 0;
+        waited = true;
+        loop_wait(n->loop, n->fd);
     }
-    uint64_t token;
-    loop_before_wait(n->loop);
-    ssize_t got = read(n->fd, &token, sizeof token);
-    return got == (ssize_t)sizeof token ? 0 : -errno;
+    atomic_store_explicit(&n->driven, waited, memory_order_relaxed);
+    return 0;
 }
 
 int notify_get(struct notify *n, struct list **node)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* A queue of events behind a descriptor that programs can poll: one token in the descriptor for each
- * event. Reading the descriptor is the only place where a program waits, with no lock held. */
+ * event. A program that waits in notify_get() turns the loop meanwhile, which saves it the detour by
+ * the progress thread; it sleeps with no lock held. */
 #ifndef UIW_API_NOTIFY_H
 #define UIW_API_NOTIFY_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/list.h"
 
@@ -13,7 +15,8 @@ struct loop;
 struct notify {
     pthread_mutex_t lock;
     struct list events;
-    int fd; /* eventfd, a semaphore */
+    int fd;             /* eventfd, a semaphore */
+    atomic_bool driven; /* who waits here does it in notify_get(), not in a poll() of his own */
     struct loop *loop;
 };
 
@@ -33,7 +36,7 @@ struct list *notify_drop_if(struct notify *n,
                             const void *key);
 
 /* Waits for the next node as the descriptor's O_NONBLOCK flag says: 0 with *node, or a negative
- * errno. In a polled device the waiting turns the loop. */
+ * errno. */
 int notify_get(struct notify *n, struct list **node);
 
 #endif

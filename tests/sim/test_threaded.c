@@ -414,6 +414,42 @@ static void test_fork(void **state)
     end_close(&b);
 }
 
+static void *block_for_ever(void *arg)
+{
+    struct end *e = arg;
+    struct uiw_cq *cq;
+    must(uiw_cq_arm(e->cq, false), "arm");
+    uiw_comp_channel_get(e->comp, &cq, NULL);
+    return NULL;
+}
+
+/* rping and others cancel the threads that wait in a channel; no lock may go with them. */
+static void test_cancelled_waiters(void **state)
+{
+    (void)state;
+    static struct end a, b;
+    const char *keys[] = {"", ",progress=polled"};
+    for (size_t k = 0; k < ARRAY_LEN(keys); k++) {
+        end_open(&a, 1, keys[k]);
+        end_open(&b, 2, keys[k]);
+        for (unsigned i = 0; i < 50; i++) {
+            pthread_t t;
+            void *result;
+            assert_int_equal(pthread_create(&t, NULL, block_for_ever, &a), 0);
+            usleep(i * 20);
+            pthread_cancel(t);
+            assert_int_equal(pthread_join(t, &result), 0);
+            assert_ptr_equal(result, PTHREAD_CANCELED);
+        }
+        end_qp(&a);
+        end_qp(&b);
+        end_listen(&b);
+        both(&a, &b, meet);
+        end_close(&a);
+        end_close(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -422,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_many_threads_one_qp),
         cmocka_unit_test(test_connection_churn),
         cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_cancelled_waiters),
     };
     cmocka_set_test_filter(getenv("UIW_TEST")); /* one test by its name, for debugging */
     return cmocka_run_group_tests(tests, NULL, NULL);
