@@ -249,6 +249,33 @@ static void test_options(void **state)
     end();
 }
 
+/* Duplicate ACKs with any options, good SACK blocks among them, while data is out. */
+static void test_options_of_duplicates(void **state)
+{
+    (void)state;
+    connected(1500);
+    struct net_wire dead = {.loss_ppm = 1000000}, fine = {0};
+    net_wire_set(w.b, &dead);
+    b.to_send += 400000;
+    send_pattern(&b);
+    turn_one(w.b);
+    uint64_t acked = net_tx_acked(b.s);
+    for (uint32_t i = 0; i < 20000; i++) {
+        uint8_t o[48] = {1, 1, 5, 10};
+        uint32_t n = i % 4 == 0 ? 12 : random_options(o, 40);
+        inject(&(struct segment){.flags = VNET_ACK,
+                                 .options = o,
+                                 .options_len = n,
+                                 .window = (uint16_t)(1 + rnd(65535))});
+    }
+    assert_int_equal(net_tx_acked(b.s), acked);
+    net_wire_set(w.b, &fine);
+    run_for(&w, 20000);
+    assert_int_equal(a.received, 400010);
+    still_works();
+    end();
+}
+
 /* A listener honours an MSS that follows options it does not know. */
 static void test_options_of_syn(void **state)
 {
@@ -420,11 +447,17 @@ int main(void)
 {
     cmocka_set_test_filter(getenv("UIW_TEST"));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mss_option),       cmocka_unit_test(test_syn_in_stream),
-        cmocka_unit_test(test_reset_only_exact), cmocka_unit_test(test_options),
-        cmocka_unit_test(test_options_of_syn),   cmocka_unit_test(test_overlaps),
-        cmocka_unit_test(test_window_is_kept),   cmocka_unit_test(test_partial_acks),
-        cmocka_unit_test(test_broken_frames),    cmocka_unit_test(test_fragments_and_ip_options),
+        cmocka_unit_test(test_mss_option),
+        cmocka_unit_test(test_syn_in_stream),
+        cmocka_unit_test(test_reset_only_exact),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_options_of_duplicates),
+        cmocka_unit_test(test_options_of_syn),
+        cmocka_unit_test(test_overlaps),
+        cmocka_unit_test(test_window_is_kept),
+        cmocka_unit_test(test_partial_acks),
+        cmocka_unit_test(test_broken_frames),
+        cmocka_unit_test(test_fragments_and_ip_options),
         cmocka_unit_test(test_new_neighbour),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
