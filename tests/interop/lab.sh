@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+# The lab, to be sourced: a network namespace with a bridge and two TAP devices, one for uiw and one
+# for a guest that runs the kernel's siw driver.
+#
+#   uiw (198.18.7.2) -- uiw0 -- bridge -- gst0 -- eth0, siw0 (198.18.7.1) in the guest
+#
+# Everything it makes is in $LAB_DIR and in namespace $NS; lab_down() removes both and may be called at
+# any time. Every wait has a limit.
+LAB_HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+GUEST_IP=198.18.7.1
+UIW_IP=198.18.7.2
+NS=uiwi-$$
+LAB_DIR=
+LAB_KIND=uml
+LAB_GUEST_PID=
+LAB_CAPTURE_PID=
+LAB_COMMANDS=0
+# The program that agent.c builds to; the guest sees this machine's files.
+LAB_AGENT=${LAB_AGENT:-}
+# A guest that runs longer than this is stuck.
+LAB_LIMIT=${LAB_LIMIT:-900}
+
+lab_say() {
+    echo "lab: $*" >&2
+}
+
+# lab_until SECONDS COMMAND...: until the command succeeds.
+lab_until() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [[ $SECONDS -lt $end ]] || return 1
+        sleep 0.02
+    done
+}
+
+in_ns() {
+    ip netns exec "$NS" "$@"
+}
+
+# lab_network [MTU]: namespace, bridge and TAPs; 9000 by default, and each end may use less.
+lab_network() {
+    local mtu=${1:-9000} tap
+    LAB_DIR=$(mktemp -d)
+    mkdir "$LAB_DIR/out" "$LAB_DIR/out/cmd" "$LAB_DIR/out/done"
+    ip netns add "$NS" || return 1
+    in_ns sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
+    ip -n "$NS" link set lo up
+    ip -n "$NS" link add br0 mtu "$mtu" type bridge stp_state 0 forward_delay 0 \
+        mcast_snooping 0 || return 1
+    ip -n "$NS" link set br0 up
+    for tap in uiw0 gst0; do
+        ip -n "$NS" tuntap add "$tap" mode tap || return 1
+        ip -n "$NS" link set "$tap" mtu "$mtu" master br0 up
+    done
+}
+
+# lab_mtu N: for what is opened from now on; the guest follows at once. Begins with 9000, and a guest
+# of siw-uml can only go down.
+lab_mtu() {
+    ip -n "$NS" link set uiw0 mtu "$1"
+    guest "ip link set eth0 mtu $1"
+}
+
+guest_alive() {
+    kill -0 "$LAB_GUEST_PID" 2>/dev/null
+}
+
+guest_ready() {
+    [[ -e $LAB_DIR/out/ready ]] || ! guest_alive
+}
+
+# lab_guest KIND [ARGUMENTS OF siw-uml OR siw-vm]...: boots a guest, uml or vm.
+lab_guest() {
+    LAB_KIND=$1
+    shift
+    printf '%s\n' "GUEST_IP=$GUEST_IP" MTU=9000 "AGENT='$LAB_AGENT'" >"$LAB_DIR/out/lab.env"
+    "$LAB_HERE/siw-$LAB_KIND/siw-$LAB_KIND" run -t "$LAB_LIMIT" -o "$LAB_DIR/out" \
+        -n "$NS:gst0:tap,mtu=9000" "$@" "$LAB_HERE/guest.sh" >"$LAB_DIR/guest.log" 2>&1 &
+    LAB_GUEST_PID=$!
+    lab_until 120 guest_ready
+    guest_alive && [[ -e $LAB_DIR/out/ready ]] && return 0
+    cat "$LAB_DIR/guest.log" >&2
+    lab_say "the guest did not come up"
+    return 1
+}
+
+# guest_ask COMMAND: begins one of the agent's commands (see agent.c); $GUEST_JOB is its number then.
+guest_ask() {
+    GUEST_JOB=$((++LAB_COMMANDS))
+    printf '%s\n' "$1" >"$LAB_DIR/cmd.new"
+    mv "$LAB_DIR/cmd.new" "$LAB_DIR/out/cmd/$GUEST_JOB"
+}
+
+# guest_start PROGRAM ARGUMENTS...: without spaces in them.
+guest_start() {
+    guest_ask "run $*"
+}
+
+# guest_output JOB: what it printed.
+guest_output() {
+    cat "$LAB_DIR/out/done/$1".{out,err} 2>/dev/null
+}
+
+guest_finished() {
+    [[ -e $LAB_DIR/out/done/$1.rc ]] || ! guest_alive
+}
+
+# guest_wait JOB [SECONDS]: its status; 124 when it does not end.
+guest_wait() {
+    local rc=125
+    lab_until "${2:-30}" guest_finished "$1" || return 124
+    [[ ! -e $LAB_DIR/out/done/$1.rc ]] || read -r rc <"$LAB_DIR/out/done/$1.rc"
+    return "$rc"
+}
+
+# guest COMMAND: has a shell there carry it out, prints its output, returns its status.
+guest() {
+    local rc=0 job
+    guest_ask "sh $1"
+    job=$GUEST_JOB
+    guest_wait "$job" || rc=$?
+    guest_output "$job"
+    return $rc
+}
+
+# guest_kill JOB: ends a command that is still running, with all that it started.
+guest_kill() {
+    guest_finished "$1" && return 0
+    guest_ask "kill $1"
+    guest_wait "$1" 10 || true
+}
+
+# guest_listens PORT: waits until something in the guest does.
+guest_listens() {
+    guest_ask "listens $1"
+    guest_wait "$GUEST_JOB"
+}
+
+# uiw_device [KEY=VALUE]...: the device string for programs in the lab.
+uiw_device() {
+    local IFS=,
+    echo "tap:uiw0,ip=$UIW_IP/24,mac=02:00:00:00:00:02${*:+,$*}"
+}
+
+# capture_start FILE: what passes on the guest's side of the bridge.
+capture_start() {
+    ip netns exec "$NS" tcpdump -i gst0 -U -n -s 0 -B 32768 --immediate-mode -w "$1" tcp \
+        2>"$LAB_DIR/tcpdump.log" &
+    LAB_CAPTURE_PID=$!
+    lab_until 10 grep -q 'listening on' "$LAB_DIR/tcpdump.log"
+}
+
+capture_stop() {
+    [[ -n $LAB_CAPTURE_PID ]] || return 0
+    # It gets the frames at once, but it is a process like others.
+    sleep 0.2
+    kill "$LAB_CAPTURE_PID" 2>/dev/null
+    wait "$LAB_CAPTURE_PID" 2>/dev/null
+    LAB_CAPTURE_PID=
+}
+
+# What was started in the namespace; the guest is one of them.
+lab_kill_all() {
+    ip netns pids "$NS" 2>/dev/null | xargs -r kill -KILL 2>/dev/null
+}
+
+# Ends the guest, in good order if it still answers.
+lab_guest_stop() {
+    [[ -n $LAB_GUEST_PID ]] || return 0
+    guest_ask stop
+    if ! lab_until 20 eval '! guest_alive'; then
+        lab_say "the guest does not stop, killing it"
+        lab_kill_all
+        lab_until 5 eval '! guest_alive' || kill -KILL "$LAB_GUEST_PID" 2>/dev/null
+    fi
+    wait "$LAB_GUEST_PID" 2>/dev/null
+    LAB_GUEST_PID=
+}
+
+lab_down() {
+    capture_stop
+    [[ -z $LAB_DIR ]] || lab_guest_stop
+    lab_kill_all
+    ip netns del "$NS" 2>/dev/null
+    [[ -z $LAB_DIR || -n ${LAB_KEEP:-} ]] || rm -rf "$LAB_DIR"
+    [[ -z ${LAB_KEEP:-} ]] || lab_say "kept $LAB_DIR"
+    LAB_DIR=
+}

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# check.sh UIW-PING UIW-STREAM: runs the tools against each other over shared memory, and with wrong
+# arguments. No root.
+set -u
+PING=$1
+STREAM=$2
+DIR=$(mktemp -d)
+NET=/uiw-tools-$$
+SERVER=
+FAILED=0
+A=shm:$NET,ip=198.18.0.1/24
+B=shm:$NET,ip=198.18.0.2/24
+unset UIW_DEVICE
+trap 'kill $SERVER 2>/dev/null; rm -rf "$DIR"' EXIT
+
+# check NAME STATUS: reports the last test.
+check() {
+    if [[ $2 -eq 0 ]]; then
+        echo "ok $1"
+        return
+    fi
+    echo "FAIL $1"
+    sed 's/^/   /' "$DIR/server" "$DIR/out"
+    FAILED=$((FAILED + 1))
+}
+
+# serve COMMAND...: starts a server and waits until it listens.
+serve() {
+    : >"$DIR/server"
+    timeout 60 "$@" >"$DIR/server" 2>&1 &
+    SERVER=$!
+    for _ in {1..500}; do
+        grep -q 'listening on' "$DIR/server" && return 0
+        kill -0 $SERVER 2>/dev/null || return 1
+        sleep 0.02
+    done
+    return 1
+}
+
+client() {
+    timeout 60 "$@" >"$DIR/out" 2>&1
+}
+
+# says STATUS TEXT COMMAND...: exits with that status and one line that has TEXT.
+says() {
+    local want=$1 text=$2 rc=0
+    shift 2
+    : >"$DIR/server"
+    timeout 30 "$@" >"$DIR/out" 2>&1 </dev/null || rc=$?
+    [[ $rc -eq $want ]] && grep -q "$text" "$DIR/out"
+    check "$(basename "$1") ${*:2}" $?
+}
+
+ping() {
+    serve "$PING" -s --device "$A" && client "$PING" -c -a 198.18.0.1 -V "$@" --device "$B" &&
+        wait $SERVER && grep -q "uiw-ping: .* ok; round trip min" "$DIR/out"
+    check "ping $* ${A#*/24}" $?
+}
+
+stream() {
+    serve "$STREAM" -s --device "$A" && client "$STREAM" -c -a 198.18.0.1 "$@" --device "$B" &&
+        wait $SERVER && [[ $(grep -o 'checksum [0-9a-f]*' "$DIR/out") == \
+            $(grep -o 'checksum [0-9a-f]*' "$DIR/server") ]]
+    check "stream $*" $?
+}
+
+# with_keys KEYS COMMAND...: with them in both device strings.
+with_keys() {
+    local keys=$1 a=$A b=$B
+    shift
+    A+=$keys
+    B+=$keys
+    "$@"
+    A=$a
+    B=$b
+}
+
+ping -C 100
+ping -C 20 -S 65535 -v
+ping -C 5 -S 4m
+with_keys ,progress=polled ping -C 20
+with_keys ,crc=off ping -C 20 -S 5000
+with_keys ,markers=on ping -C 20 -S 5000
+stream -n 200m
+stream -n 3000001 -S 1k
+
+# An interrupted client reports, and its server sees it close in good order.
+serve "$PING" -s --device "$A"
+timeout -s INT 1 "$PING" -c -a 198.18.0.1 -S 64 --device "$B" >"$DIR/out" 2>&1
+grep -q "uiw-ping: .* ok; round trip min" "$DIR/out" && wait $SERVER
+check "ping, interrupted" $?
+
+# A server whose client dies says so and fails.
+serve "$PING" -s --device "$A"
+{ timeout -s KILL 1 "$PING" -c -a 198.18.0.1 --device "$B" >"$DIR/out" 2>&1; } 2>/dev/null
+! wait $SERVER && grep -q "uiw-ping: client 198.18.0.2:.*: gone in ping" "$DIR/server"
+check "ping, client killed" $?
+
+says 2 "no device" "$PING" -s
+says 2 "either -s or -c" "$PING"
+says 2 "either -s or -c" "$PING" -s -c
+says 2 "needs -a" "$PING" -c --device "$A"
+says 2 "not an IPv4 address" "$PING" -c -a nowhere --device "$A"
+says 2 "not a size" "$PING" -c -a 198.18.0.1 -S 22
+says 2 "what is this" "$PING" -s extra
+says 2 "Try" "$PING" --no-such-option
+says 1 "uiw-ping: " "$PING" -s --device tap:uiwnone,ip=198.18.0.1/24
+says 1 "uiw-ping: " "$PING" -s --device nonsense
+says 0 "Usage" "$PING" --help
+says 0 "uiw-ping 0" "$PING" --version
+says 2 "not a size" "$STREAM" -c -a 198.18.0.1 -S 1
+says 2 "no device" "$STREAM" -s
+says 0 "Usage" "$STREAM" -h
+exit $((FAILED > 0))

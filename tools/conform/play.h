@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* Plays one vector file as the peer of an implementation under test (tests/rfc_vectors/FORMAT.md). */
+#ifndef UIW_CONFORM_PLAY_H
+#define UIW_CONFORM_PLAY_H
+
+#include <stdio.h>
+
+#include "script.h"
+#include "transport.h"
+
+enum play_result {
+    PLAY_PASS,
+    PLAY_FAIL,
+    PLAY_SOFT, /* only what the RFCs recommend was missed */
+    PLAY_SKIP, /* cannot be driven from here */
+};
+
+/* Called for every piece before it is sent, with its offset among all octets of its stream. */
+typedef void play_tap(void *arg, uint64_t at, uint8_t *p, uint32_t n);
+
+struct play_cfg {
+    struct transport *tr;
+    bool responder;    /* the tested end speaks the responder's protocol (docs/vectors.md) */
+    bool listens;      /* without it: the tested end connects to us by itself */
+    unsigned limit_ms; /* how long an expectation waits, unless the file says otherwise */
+    bool host_order;   /* take a Terminate whose control word is in host order for right */
+    struct script **all;
+    unsigned all_cnt; /* where octets of other vectors are looked up */
+    FILE *trace;      /* every message, or NULL */
+    play_tap *tap;
+    void *tap_arg;
+};
+
+struct play_out {
+    enum play_result result;
+    unsigned line;  /* where */
+    char why[1000]; /* of anything but PASS */
+    char log[4000]; /* what the tested end's events were, as far as fetched */
+    uint64_t ms;
+};
+
+void play_run(const struct play_cfg *cfg, const struct script *s, struct play_out *out);
+
+/* Whether a tested end answers as a responder does; what it calls itself is in text. */
+bool play_probe(const struct play_cfg *cfg, char *text, size_t room);
+
+#endif

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+#include "script.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include "octets.h"
+
+enum { OCTETS_MAX = 1 << 17, LINES_MAX = 2000 };
+
+static void fault(struct script *s, unsigned line, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void fault(struct script *s, unsigned line, const char *fmt, ...)
+{
+    if (s->fault[0] != 0) {
+        return;
+    }
+    int n = snprintf(s->fault, sizeof s->fault, "%s:%u: ", s->path, line);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(s->fault + n, sizeof s->fault - (size_t)n, fmt, ap);
+    va_end(ap);
+}
+
+/* --- words --- */
+
+/* Cuts the next word off; a word in quotes, or with quotes behind its '=', may hold blanks. */
+static char *next_word(char **rest, bool *quoted)
+{
+    char *p = *rest;
+    while (*p == ' ' || *p == '\t') {
+        p++;
+    }
+    if (*p == 0) {
+        return NULL;
+    }
+    char *word = p, *to = p;
+    bool in = false;
+    *quoted = *p == '"';
+    for (; *p != 0 && (in || (*p != ' ' && *p != '\t')); p++) {
+        if (*p == '"') {
+            in = !in;
+        } else {
+            *to++ = *p;
+        }
+    }
+    *rest = *p != 0 ? p + 1 : p;
+    *to = 0;
+    return word;
+}
+
+static void split(struct script *s, struct script_line *l, unsigned line, const char *text)
+{
+    *l = (struct script_line){.line = line, .text = strdup(text), .word = ""};
+    if (l->text == NULL) {
+        return;
+    }
+    char *rest = l->text, *w;
+    bool quoted;
+    if ((w = next_word(&rest, &quoted)) != NULL) {
+        l->word = w;
+    }
+    while ((w = next_word(&rest, &quoted)) != NULL) {
+        if (l->cnt == SCRIPT_ARGS) {
+            fault(s, line, "more than %d words", SCRIPT_ARGS);
+            return;
+        }
+        char *eq = quoted ? NULL : strchr(w, '=');
+        l->arg[l->cnt] =
+            (struct script_arg){eq != NULL ? w : "", eq != NULL ? eq + 1 : w, quoted};
+        if (eq != NULL) {
+            *eq = 0;
+        }
+        l->cnt++;
+    }
+}
+
+bool script_has(const struct script_line *l, const char *key)
+{
+    return script_word(l, key, NULL) != NULL;
+}
+
+const char *script_word(const struct script_line *l, const char *key, const char *def)
+{
+    for (unsigned i = 0; i < l->cnt; i++) {
+        if (strcmp(l->arg[i].key, key) == 0 && !(key[0] == 0 && l->arg[i].quoted)) {
+            return l->arg[i].val;
+        }
+    }
+    return def;
+}
+
+const char *script_plain(const struct script_line *l, unsigned i)
+{
+    for (unsigned k = 0; k < l->cnt; k++) {
+        if (l->arg[k].key[0] == 0 && i-- == 0) {
+            return l->arg[k].val;
+        }
+    }
+    return NULL;
+}
+
+/* --- head and octets --- */
+
+static void add_octets(struct script *s, unsigned line, char *rest)
+{
+    char *save = NULL;
+    for (char *w = strtok_r(rest, " \t", &save); w != NULL; w = strtok_r(NULL, " \t", &save)) {
+        int64_t n = octets_group(w, s->octets + s->n, OCTETS_MAX - s->n);
+        if (n < 0) {
+            fault(s, line, "bad octets '%s'", w);
+            return;
+        }
+        s->n += (uint32_t)n;
+    }
+}
+
+static void add_cfg(struct script *s, unsigned line, const char *text)
+{
+    struct script_line l;
+    split(s, &l, line, text);
+    s->startup = script_plain(&l, 0) != NULL && strcmp(script_plain(&l, 0), "startup") == 0;
+    s->markers = strcmp(script_word(&l, "markers", "0"), "0") != 0;
+    s->crc = strcmp(script_word(&l, "crc", "1"), "0") != 0;
+    s->pos = (uint32_t)strtoul(script_word(&l, "pos", "0"), NULL, 0);
+    free(l.text);
+}
+
+static void add_text(char *to, size_t room, const char *more)
+{
+    size_t n = strlen(to);
+    snprintf(to + n, room - n, "%s%s", n > 0 ? " " : "", more);
+}
+
+static void head_line(struct script *s, unsigned line, char *text)
+{
+    char word[16] = "";
+    int end = 0;
+    sscanf(text, "%15s%n", word, &end);
+    char *rest = text + end + strspn(text + end, " \t");
+    if (strcmp(word, "vector") == 0 || strcmp(word, "scenario") == 0) {
+        if (sscanf(rest, "%15s %47s", s->id, s->name) != 2) {
+            fault(s, line, "want: %s ID NAME", word);
+        }
+    } else if (strcmp(word, "text") == 0) {
+        add_text(s->text, sizeof s->text, rest);
+    } else if (strcmp(word, "proves") == 0) {
+        add_text(s->proves, sizeof s->proves, rest);
+    } else if (strcmp(word, "level") == 0) {
+        s->should = strcmp(rest, "should") == 0;
+    } else if (strcmp(word, "base") == 0) {
+        s->base = true;
+    } else if (strcmp(word, "cut") == 0) {
+        s->one_piece = strcmp(rest, "no") == 0;
+    } else if (strcmp(word, "cfg") == 0) {
+        add_cfg(s, line, text);
+    } else if (strcmp(word, "=") == 0 || strcmp(word, "<") == 0) {
+        add_octets(s, line, rest);
+    } else if (strcmp(word, "!") != 0 && strcmp(word, "answer") != 0) {
+        fault(s, line, "unknown line '%s'", word);
+    }
+}
+
+static void play_line(struct script *s, unsigned line, const char *text)
+{
+    if (s->lines == LINES_MAX) {
+        fault(s, line, "more than %d lines", LINES_MAX);
+        return;
+    }
+    if (s->lines % 32 == 0) {
+        void *more = realloc(s->line, (s->lines + 32) * sizeof *s->line);
+        if (more == NULL) {
+            fault(s, line, "out of memory");
+            return;
+        }
+        s->line = more;
+    }
+    bool soft = strncmp(text, "should ", 7) == 0;
+    split(s, &s->line[s->lines], line, soft ? text + 7 : text);
+    s->line[s->lines++].soft = soft;
+}
+
+static void read_lines(struct script *s, FILE *f)
+{
+    char *text = NULL;
+    size_t size = 0;
+    bool play = false;
+    unsigned line = 0;
+    while (getline(&text, &size, f) >= 0) {
+        line++;
+        size_t n = strlen(text);
+        while (n > 0 && isspace((unsigned char)text[n - 1])) {
+            text[--n] = 0;
+        }
+        char *p = text + strspn(text, " \t");
+        if (*p == 0 || *p == '#') {
+            continue;
+        }
+        if (strcmp(p, "play") == 0) {
+            play = true;
+        } else if (play) {
+            play_line(s, line, p);
+        } else {
+            head_line(s, line, p);
+        }
+    }
+    free(text);
+}
+
+/* The folder's name is the RFC. */
+static void note_rfc(struct script *s)
+{
+    const char *end = strrchr(s->path, '/');
+    if (end == NULL) {
+        return;
+    }
+    const char *from = end;
+    while (from > s->path && from[-1] != '/') {
+        from--;
+    }
+    snprintf(s->rfc, sizeof s->rfc, "%.*s", (int)(end - from), from);
+}
+
+struct script *script_load(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    struct script *s = f != NULL ? calloc(1, sizeof *s) : NULL;
+    if (s != NULL) {
+        snprintf(s->path, sizeof s->path, "%s", path);
+        s->octets = malloc(OCTETS_MAX);
+        s->crc = true;
+    }
+    if (s == NULL || s->octets == NULL) {
+        free(s);
+        if (f != NULL) {
+            fclose(f);
+        }
+        return NULL;
+    }
+    note_rfc(s);
+    read_lines(s, f);
+    fclose(f);
+    if (s->id[0] == 0) {
+        fault(s, 1, "no vector or scenario line");
+    }
+    uint8_t *fit = realloc(s->octets, s->n > 0 ? s->n : 1);
+    s->octets = fit != NULL ? fit : s->octets;
+    return s;
+}
+
+void script_free(struct script *s)
+{
+    if (s != NULL) {
+        for (unsigned i = 0; i < s->lines; i++) {
+            free(s->line[i].text);
+        }
+        free(s->line);
+        free(s->octets);
+        free(s);
+    }
+}
+
+/* --- folders --- */
+
+static int is_vec(const struct dirent *d)
+{
+    const char *dot = strrchr(d->d_name, '.');
+    return dot != NULL && strcmp(dot, ".vec") == 0;
+}
+
+static int is_folder(const struct dirent *d)
+{
+    return d->d_name[0] != '.' && strchr(d->d_name, '.') == NULL;
+}
+
+struct found {
+    struct script **v;
+    unsigned cnt;
+};
+
+static void add_folder(struct found *f, const char *folder, unsigned depth)
+{
+    struct dirent **names = NULL;
+    char path[500];
+    int n = scandir(folder, &names, is_vec, alphasort);
+    for (int i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
+        struct script *s = script_load(path);
+        struct script **more = realloc(f->v, (f->cnt + 1) * sizeof *more);
+        if (more != NULL) {
+            f->v = more;
+        }
+        if (s != NULL && more != NULL) {
+            f->v[f->cnt++] = s;
+        } else {
+            script_free(s);
+        }
+        free(names[i]);
+    }
+    free(names);
+    n = depth > 0 ? scandir(folder, &names, is_folder, alphasort) : 0;
+    for (int i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
+        add_folder(f, path, depth - 1);
+        free(names[i]);
+    }
+    if (depth > 0 && n > 0) {
+        free(names);
+    }
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct script *x = *(struct script *const *)a, *y = *(struct script *const *)b;
+    int d = strcmp(x->rfc, y->rfc);
+    return d != 0 ? d : strverscmp(x->id, y->id);
+}
+
+struct script **script_find(const char *const *folders, unsigned folders_cnt, unsigned *cnt)
+{
+    struct found f = {NULL, 0};
+    for (unsigned i = 0; i < folders_cnt; i++) {
+        add_folder(&f, folders[i], 1);
+    }
+    if (f.cnt > 0) {
+        qsort(f.v, f.cnt, sizeof *f.v, by_id);
+    }
+    *cnt = f.cnt;
+    return f.v;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* A vector file as the player sees it: its head, the octets of a byte vector, and the lines of its
+ * play part (tests/rfc_vectors/FORMAT.md). Reading only; what the lines mean is play.h's. */
+#ifndef UIW_CONFORM_SCRIPT_H
+#define UIW_CONFORM_SCRIPT_H
+
+#include "base/base.h"
+
+enum { SCRIPT_ARGS = 28 };
+
+/* One line: a word and what belongs to it. */
+struct script_line {
+    unsigned line;
+    char *text; /* owned; the pointers below point into it */
+    const char *word;
+    struct script_arg {
+        const char *key; /* "" without one */
+        const char *val;
+        bool quoted;
+    } arg[SCRIPT_ARGS];
+    unsigned cnt;
+    bool soft; /* began with "should": the RFC only recommends it */
+};
+
+struct script {
+    char path[512];
+    char rfc[16]; /* folder: "rfc5040" */
+    char id[16], name[48];
+    char text[400];
+    char proves[2048]; /* ids, blanks between */
+    bool should;       /* level should */
+    bool base;         /* any server will do that posts a receive of some octets: no responder needed */
+    bool one_piece;    /* cut no: means nothing when the stream is cut */
+    bool markers, crc; /* of the byte vector's stream */
+    uint32_t pos;
+    bool startup; /* the byte vector is a Request or Reply */
+    uint8_t *octets;
+    uint32_t n;
+    struct script_line *line; /* of the play part */
+    unsigned lines;
+    char fault[600]; /* why the file makes no sense, or "" */
+};
+
+/* NULL: out of memory or no such file (errno). What is wrong with the contents is in fault. */
+struct script *script_load(const char *path);
+void script_free(struct script *s);
+
+/* All files NAME.vec below the folders, sorted by id; *cnt of them. */
+struct script **script_find(const char *const *folders, unsigned folders_cnt, unsigned *cnt);
+
+/* The value of a key of the line, or def. "" asks for the first argument without a key. */
+const char *script_word(const struct script_line *l, const char *key, const char *def);
+bool script_has(const struct script_line *l, const char *key);
+/* The i-th argument without a key, or NULL. */
+const char *script_plain(const struct script_line *l, unsigned i);
+
+#endif

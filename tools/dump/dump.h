@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/* The core: frames in, events out to the sinks. */
+#ifndef UIW_DUMP_DUMP_H
+#define UIW_DUMP_DUMP_H
+
+#include "conn.h"
+#include "filter.h"
+#include "input.h"
+
+enum { SINKS_MAX = 8, CONNS_MAX = 16384, POOL_BYTES = 256 << 20 };
+
+struct dump_cfg {
+    const struct filter *filter; /* NULL: everything */
+    bool want_fpdus;             /* a sink looks at each FPDU */
+    bool ignore_sums;            /* take segments with wrong checksums */
+};
+
+struct dump {
+    struct dump_cfg cfg;
+    struct sink sink[SINKS_MAX];
+    unsigned sinks;
+    struct frame now; /* the frame that is being worked on */
+    uint64_t start_ns;
+    uint64_t frames, octets, last_ns;
+    uint64_t kind[PACKET_KINDS]; /* frames by what they were */
+    uint32_t conns, mpa_conns;
+    uint64_t evicted;
+    uint64_t messages, shown, findings, gaps;
+    uint64_t pool; /* octets in reassembly and stream buffers together */
+    struct conn **table;
+    uint32_t mask, live;
+    struct list lru; /* oldest first */
+    struct conn *last;
+    struct mpa_ulpdu ulpdu; /* scratch */
+    struct fpdu_view fpdu;
+};
+
+/* NULL without memory. */
+struct dump *dump_new(const struct dump_cfg *cfg);
+void dump_add_sink(struct dump *d, const struct sink *s);
+void dump_frame(struct dump *d, const struct frame *f);
+/* The input is at its end: tells what stays unfinished, closes all connections. */
+void dump_finish(struct dump *d);
+void dump_free(struct dump *d);
+
+/* --- between the files of the core --- */
+
+/* The connection of a packet and its direction; NULL without memory. A SYN after an end begins a new
+ * one. */
+struct conn *flow_find(struct dump *d, const struct packet *pk, unsigned *dir);
+/* Only looks: for a second pass over the same frames with the same calls. */
+void flow_close(struct dump *d, struct conn *c);
+
+struct place dump_here(const struct dump *d, const struct conn *c, unsigned dir);
+
+void reasm_segment(struct dump *d, struct conn *c, unsigned dir, const struct packet *pk);
+/* After a segment of either direction: decides on holes that will not be filled. */
+void reasm_poll(struct dump *d, struct conn *c);
+void reasm_end(struct dump *d, struct conn *c, unsigned dir);
+
+/* In-order octets, or a hole of len octets when p is NULL; frame is the one that brought them. */
+struct chunk {
+    const uint8_t *p;
+    uint32_t len;
+    uint64_t frame, ns;
+};
+void stream_start(struct conn *c, unsigned dir, bool syn_seen);
+void stream_feed(struct dump *d, struct conn *c, unsigned dir, const struct chunk *k);
+/* FIN, RST or the capture's end. */
+void stream_end(struct dump *d, struct conn *c, unsigned dir, const char *how);
+void stream_free(struct dump *d, struct stream *s);
+/* Both ends' framing is known now. */
+void stream_agree(struct dump *d, struct conn *c);
+void stream_into_fpdus(struct dump *d, struct conn *c, unsigned dir);
+void stream_push(struct dump *d, struct stream *s, const uint8_t *p, uint32_t len);
+void stream_drop(struct stream *s, uint32_t n);
+
+/* What a search found. */
+struct sync_found {
+    uint32_t at; /* offset in the buffer */
+    bool markers;
+    uint32_t pos; /* stream position for the markers */
+    bool crc_known, crc;
+    unsigned sure, fpdus;
+};
+bool sync_search(struct dump *d, const struct stream *s, bool last, struct sync_found *out);
+
+/* True when the octets were a set-up frame, or may become one; fills nothing. */
+enum setup_result { SETUP_MORE, SETUP_DONE, SETUP_BAD, SETUP_NONE };
+enum setup_result setup_feed(struct dump *d, struct conn *c, unsigned dir, bool end);
+/* The Initiator sends on before there is a Reply. */
+void setup_trailing(struct dump *d, struct conn *c, unsigned dir);
+/* Depth that bounds the Reads of that direction, or MPA_DEPTH_UNSET. */
+uint16_t setup_read_limit(const struct conn *c, unsigned dir);
+
+/* A whole FPDU in d->ulpdu, the rest in d->fpdu. */
+void rdma_fpdu(struct dump *d, struct conn *c, unsigned dir);
+/* Octets were lost: nothing is known of queues and open messages. */
+void rdma_lost(struct dump *d, struct conn *c, unsigned dir);
+void rdma_end(struct dump *d, struct conn *c, unsigned dir);
+bool rdma_ready(struct conn *c, unsigned dir);
+void rdma_free(struct rdma *x);
+
+/* Requests and responses of Reads and Atomics. */
+void reads_request(struct dump *d, struct conn *c, unsigned dir, struct msg *m);
+void reads_segment(struct dump *d, struct conn *c, unsigned dir, struct open_msg *o);
+void reads_response(struct dump *d, struct conn *c, unsigned dir, struct msg *m);
+
+/* Rules that one FPDU, one header and one message must keep. */
+void check_framing(struct dump *d, struct conn *c, unsigned dir);
+bool check_headers(struct dump *d, struct conn *c, unsigned dir);
+void check_first(struct dump *d, struct conn *c, unsigned dir);
+void check_message(struct dump *d, struct conn *c, unsigned dir, struct msg *m);
+
+void upper_setup(struct conn *c, const struct mpa_frame *f);
+void upper_message(struct conn *c, unsigned dir, struct msg *m);
+const char *upper_text(enum upper u);
+
+/* Reports a violation; octets may be empty. */
+void dump_find(struct dump *d, struct place at, enum require req, struct span octets,
+               const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+void dump_gap(struct dump *d, struct gap *g, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void dump_setup(struct dump *d, const struct setup_view *v);
+void dump_message(struct dump *d, struct msg *m);
+void dump_fpdu(struct dump *d, const struct fpdu_view *f);
+void dump_tell_conn(struct dump *d, struct conn *c);
+
+#endif

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+#include "packet.h"
+
+#include <pcap/dlt.h>
+
+enum {
+    ETH_IP4 = 0x0800,
+    ETH_IP6 = 0x86dd,
+    ETH_VLAN = 0x8100,
+    ETH_QINQ = 0x88a8,
+    ETH_QINQ_OLD = 0x9100,
+    IP_TCP = 6,
+    TCP_HDR = 20,
+    SLL2 = 276, /* DLT_LINUX_SLL2, which old headers lack */
+    RAW_OPENBSD = 14,
+    TAGS_MAX = 8,
+    EXT_MAX = 16,
+};
+
+/* What is left of a frame: p has cap octets, of len that were on the wire. */
+struct rest {
+    const uint8_t *p;
+    uint32_t cap, len;
+};
+
+static bool step(struct rest *r, uint32_t n)
+{
+    if (n > r->cap) {
+        return false;
+    }
+    r->p += n;
+    r->cap -= n;
+    r->len -= n;
+    return true;
+}
+
+/* The packet ends before the frame does: padding of short Ethernet frames, an FCS. */
+static void trim(struct rest *r, uint32_t len)
+{
+    r->len = min_u32(r->len, len);
+    r->cap = min_u32(r->cap, r->len);
+}
+
+/* --- checksums --- */
+
+static uint64_t sum_of(const uint8_t *p, uint32_t n)
+{
+    uint64_t a = 0;
+    uint64_t b = 0;
+    for (; n >= 16; n -= 16, p += 16) {
+        uint32_t w[4];
+        memcpy(w, p, sizeof w);
+        a += (uint64_t)w[0] + w[1];
+        b += (uint64_t)w[2] + w[3];
+    }
+    a += b;
+    uint8_t tail[16] = {0};
+    memcpy(tail, p, n);
+    for (uint32_t i = 0; i < sizeof tail; i += 4) {
+        uint32_t w;
+        memcpy(&w, tail + i, sizeof w);
+        a += w;
+    }
+    return a;
+}
+
+/* Folded to 16 bits, in the octets' own order. */
+static uint32_t fold(uint64_t s)
+{
+    s = (s & 0xffffffff) + (s >> 32);
+    s = (s & 0xffffffff) + (s >> 32);
+    uint32_t v = (uint32_t)s;
+    v = (v & 0xffff) + (v >> 16);
+    v = (v & 0xffff) + (v >> 16);
+    return v;
+}
+
+static uint64_t pseudo(const struct packet *pk, uint32_t tcp_len)
+{
+    uint8_t tail[8] = {0};
+    put_be32(tail, tcp_len);
+    tail[7] = IP_TCP;
+    uint32_t n = pk->v6 ? 16 : 4;
+    return sum_of(pk->src, n) + sum_of(pk->dst, n) + sum_of(tail, sizeof tail);
+}
+
+/* A sender with checksum offload leaves the sum of the pseudo header in the field, with a length of
+ * the whole or, before segmentation offload, of nothing. */
+static enum packet_sum check_sum(const struct packet *pk, const struct rest *tcp)
+{
+    if (tcp->cap < tcp->len) {
+        return SUM_UNKNOWN;
+    }
+    uint64_t head = pseudo(pk, tcp->len);
+    if (fold(head + sum_of(tcp->p, tcp->len)) == 0xffff) {
+        return SUM_GOOD;
+    }
+    uint16_t field;
+    memcpy(&field, tcp->p + 16, sizeof field);
+    bool offload = field == fold(head) || field == fold(pseudo(pk, 0));
+    return offload ? SUM_OFFLOAD : SUM_BAD;
+}
+
+/* --- TCP --- */
+
+static uint16_t find_mss(const uint8_t *opt, uint32_t n)
+{
+    uint32_t i = 0;
+    while (i < n && opt[i] != 0) {
+        if (opt[i] == 1) {
+            i++;
+            continue;
+        }
+        if (n - i < 2 || opt[i + 1] < 2 || opt[i + 1] > n - i) {
+            break;
+        }
+        if (opt[i] == 2 && opt[i + 1] == 4) {
+            return get_be16(opt + i + 2);
+        }
+        i += opt[i + 1];
+    }
+    return 0;
+}
+
+static enum packet_kind parse_tcp(struct rest r, struct packet *out)
+{
+    if (r.len < TCP_HDR) {
+        return PACKET_BAD;
+    }
+    if (r.cap < TCP_HDR) {
+        return PACKET_CUT;
+    }
+    const uint8_t *h = r.p;
+    uint32_t hlen = (uint32_t)(h[12] >> 4) * 4;
+    if (hlen < TCP_HDR || hlen > r.len) {
+        return PACKET_BAD;
+    }
+    out->sport = get_be16(h);
+    out->dport = get_be16(h + 2);
+    out->seq = get_be32(h + 4);
+    out->ack = get_be32(h + 8);
+    out->flags = h[13];
+    out->sum = check_sum(out, &r);
+    out->mss = 0;
+    if ((out->flags & TCP_SYN) != 0) {
+        out->mss = find_mss(h + TCP_HDR, min_u32(hlen, r.cap) - TCP_HDR);
+    }
+    out->len = r.len - hlen;
+    out->data = r.cap > hlen ? (struct span){h + hlen, r.cap - hlen} : (struct span){h, 0};
+    return PACKET_TCP;
+}
+
+/* --- IP --- */
+
+static enum packet_kind parse_ip4(struct rest r, struct packet *out)
+{
+    if (r.cap < 20) {
+        return PACKET_CUT;
+    }
+    const uint8_t *h = r.p;
+    uint32_t hlen = (uint32_t)(h[0] & 0x0f) * 4;
+    uint32_t total = get_be16(h + 2);
+    if (h[0] >> 4 != 4 || hlen < 20 || (total != 0 && total < hlen)) {
+        return PACKET_BAD;
+    }
+    if (total != 0) { /* 0: a super-frame that was never cut into packets */
+        trim(&r, total);
+    }
+    if (h[9] != IP_TCP) {
+        return PACKET_OTHER;
+    }
+    if ((get_be16(h + 6) & 0x3fff) != 0) { /* offset, or more fragments */
+        return PACKET_FRAGMENT;
+    }
+    if (r.cap < hlen) {
+        return PACKET_CUT;
+    }
+    bool blank = h[10] == 0 && h[11] == 0; /* left to the device */
+    if (!blank && fold(sum_of(h, hlen)) != 0xffff) {
+        return PACKET_BAD;
+    }
+    out->v6 = false;
+    out->src = h + 12;
+    out->dst = h + 16;
+    step(&r, hlen);
+    return parse_tcp(r, out);
+}
+
+/* Length of an extension header, 0 when there is none of that kind. */
+static uint32_t ext_len(uint8_t next, const uint8_t *p)
+{
+    switch (next) {
+    case 0:   /* hop-by-hop */
+    case 43:  /* routing */
+    case 60:  /* destination */
+    case 135: /* mobility */
+    case 139: /* HIP */
+    case 140: /* shim6 */
+        return ((uint32_t)p[1] + 1) * 8;
+    case 51: /* authentication */ return ((uint32_t)p[1] + 2) * 4;
+    case 44: /* fragment */ return 8;
+    default: return 0;
+    }
+}
+
+static enum packet_kind parse_ip6(struct rest r, struct packet *out)
+{
+    if (r.cap < 40) {
+        return PACKET_CUT;
+    }
+    const uint8_t *h = r.p;
+    if (h[0] >> 4 != 6) {
+        return PACKET_BAD;
+    }
+    uint32_t plen = get_be16(h + 4);
+    uint8_t next = h[6];
+    step(&r, 40);
+    if (plen != 0) { /* 0: jumbogram or super-frame */
+        trim(&r, plen);
+    }
+    for (unsigned i = 0; next != IP_TCP; i++) {
+        if (i == EXT_MAX || r.cap < 8) {
+            return i == EXT_MAX || r.len < 8 ? PACKET_OTHER : PACKET_CUT;
+        }
+        uint32_t n = ext_len(next, r.p);
+        if (n == 0) {
+            return PACKET_OTHER;
+        }
+        /* An "atomic" fragment is a whole packet (RFC 6946). */
+        if (next == 44 && (get_be16(r.p + 2) & 0xfff9) != 0) {
+            return PACKET_FRAGMENT;
+        }
+        next = r.p[0];
+        if (n > r.len) {
+            return PACKET_BAD;
+        }
+        if (!step(&r, n)) {
+            return PACKET_CUT;
+        }
+    }
+    out->v6 = true;
+    out->src = h + 8;
+    out->dst = h + 24;
+    return parse_tcp(r, out);
+}
+
+static enum packet_kind parse_ip(struct rest r, struct packet *out)
+{
+    if (r.cap < 1) {
+        return PACKET_CUT;
+    }
+    return r.p[0] >> 4 == 6 ? parse_ip6(r, out) : parse_ip4(r, out);
+}
+
+/* --- links --- */
+
+static enum packet_kind by_type(struct rest r, uint32_t type, struct packet *out)
+{
+    for (unsigned i = 0; type == ETH_VLAN || type == ETH_QINQ || type == ETH_QINQ_OLD; i++) {
+        if (r.cap < 4) {
+            return PACKET_CUT;
+        }
+        if (i == TAGS_MAX) {
+            return PACKET_OTHER;
+        }
+        type = get_be16(r.p + 2);
+        step(&r, 4);
+    }
+    if (type == ETH_IP4) {
+        return parse_ip4(r, out);
+    }
+    return type == ETH_IP6 ? parse_ip6(r, out) : PACKET_OTHER;
+}
+
+/* A header of n octets with the Ethernet type at octet at. */
+static enum packet_kind typed(struct rest r, uint32_t n, uint32_t at, struct packet *out)
+{
+    if (r.cap < n) {
+        return PACKET_CUT;
+    }
+    uint32_t type = get_be16(r.p + at);
+    step(&r, n);
+    return by_type(r, type, out);
+}
+
+enum packet_kind packet_parse(const struct frame *f, struct packet *out)
+{
+    struct rest r = {f->p, f->cap, f->len};
+    switch (f->link) {
+    case DLT_EN10MB: return typed(r, 14, 12, out);
+    case DLT_LINUX_SLL: return typed(r, 16, 14, out);
+    case SLL2: return typed(r, 20, 0, out);
+    case DLT_NULL:
+    case DLT_LOOP:
+        /* The family's number depends on the system and its byte order; IP's version does not. */
+        return step(&r, 4) ? parse_ip(r, out) : PACKET_CUT;
+    case DLT_RAW:
+    case 101: /* LINKTYPE_RAW, as files have it */
+    case RAW_OPENBSD:
+    case DLT_IPV4:
+    case DLT_IPV6: return parse_ip(r, out);
+    default: return PACKET_LINK;
+    }
+}
+
+const char *packet_kind_text(enum packet_kind kind)
+{
+    static const char *const text[] = {
+        [PACKET_TCP] = "TCP",
+        [PACKET_OTHER] = "not TCP",
+        [PACKET_FRAGMENT] = "IP fragment",
+        [PACKET_CUT] = "cut before the end of the TCP header",
+        [PACKET_BAD] = "damaged IP or TCP header",
+        [PACKET_LINK] = "unknown link layer",
+    };
+    return (size_t)kind < ARRAY_LEN(text) ? text[kind] : "?";
+}
