@@ -118,19 +118,63 @@ struct ddp_mem *ddp_mem_find(const struct ddp_mem_table *t, uint32_t stag)
     return at != NULL && (*at)->stag == stag ? *at : NULL;
 }
 
+struct ddp_mem *ddp_mem_find_index(const struct ddp_mem_table *t, uint32_t stag)
+{
+    struct ddp_mem **at = index_of(stag) != 0 ? lookup(t, index_of(stag)) : NULL;
+    return at != NULL ? *at : NULL;
+}
+
+static bool is_valid(const struct ddp_mem *m)
+{
+    return m->valid && (m->parent == NULL || m->parent->valid);
+}
+
+static bool reaches(const struct ddp_mem *m, uint32_t pd, uint32_t stream)
+{
+    return m->pd == pd && (m->stream == 0 || m->stream == stream);
+}
+
+/* The rights that peers have, among those. */
+static uint32_t remote(uint32_t rights)
+{
+    return rights & (DDP_REMOTE_READ | DDP_REMOTE_WRITE | DDP_REMOTE_ATOMIC);
+}
+
+/* Whether only that stream uses the STag, as far as is known. */
+static bool is_sole_user(const struct ddp_mem_table *t, const struct ddp_mem *m, uint32_t stream)
+{
+    if (m->user == 0 || m->user == stream) {
+        return true;
+    }
+    return m->user != DDP_MEM_MANY && t->lives != NULL && !t->lives(t, m->user);
+}
+
+enum ddp_mem_fault ddp_mem_may_invalidate(const struct ddp_mem_table *t, const struct ddp_mem *m,
+                                          uint32_t pd, uint32_t stream)
+{
+    if (m == NULL || !is_valid(m)) {
+        return DDP_MEM_STAG;
+    }
+    if (!reaches(m, pd, stream)) {
+        return DDP_MEM_STREAM;
+    }
+    return m->inv_ok && is_sole_user(t, m, stream) ? DDP_MEM_OK : DDP_MEM_RIGHT;
+}
+
 enum ddp_mem_fault ddp_mem_check(const struct ddp_mem_table *t, const struct ddp_access *want,
                                  struct mspan *out)
 {
-    const struct ddp_mem *m = ddp_mem_find(t, want->stag);
+    struct ddp_mem *m = ddp_mem_find(t, want->stag);
     uint64_t to = want->to;
     uint32_t len = want->len;
-    if (m == NULL || !m->valid) {
+    if (m == NULL || !is_valid(m)) {
         return DDP_MEM_STAG;
     }
-    if (m->pd != want->pd || (m->stream != 0 && m->stream != want->stream)) {
+    if (!reaches(m, want->pd, want->stream)) {
         return DDP_MEM_STREAM;
     }
-    if ((want->rights & ~(m->rights | DDP_LOCAL_READ)) != 0) {
+    uint32_t given = m->rights | (m->parent == NULL ? DDP_LOCAL_READ : 0u);
+    if ((want->rights & ~given) != 0) {
         return DDP_MEM_RIGHT;
     }
     /* The last octet is what must not wrap: a region may end at 2^64 exactly. */
@@ -139,6 +183,9 @@ enum ddp_mem_fault ddp_mem_check(const struct ddp_mem_table *t, const struct ddp
     }
     if (to < m->to || to - m->to > m->len || len > m->len - (to - m->to)) {
         return DDP_MEM_BOUNDS;
+    }
+    if (m->user != want->stream && m->user != DDP_MEM_MANY && remote(want->rights) != 0) {
+        m->user = is_sole_user(t, m, want->stream) ? want->stream : DDP_MEM_MANY;
     }
     *out = (struct mspan){m->base + (to - m->to), len};
     return DDP_MEM_OK;

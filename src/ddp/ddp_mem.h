@@ -8,7 +8,7 @@
 #include "base/cursor.h"
 #include "base/verdict.h"
 
-/* Rights of a region. Local read is always given. */
+/* Rights of a region. Local read is always given, save to windows. */
 enum {
     DDP_LOCAL_READ = 0x01,
     DDP_LOCAL_WRITE = 0x02,
@@ -26,7 +26,10 @@ enum ddp_mem_fault {
     DDP_MEM_WRAP,   /* TO + length passes 2^64 */
 };
 
-/* One region; storage and lifetime are the caller's (embedded in the memory object). */
+/* ddp_mem.user when more than one stream has used it. */
+#define DDP_MEM_MANY UINT32_MAX
+
+/* One region or window; storage and lifetime are the caller's (embedded in the memory object). */
 struct ddp_mem {
     uint8_t *base;   /* first octet */
     uint64_t to;     /* TO of the first octet */
@@ -37,6 +40,10 @@ struct ddp_mem {
     uint32_t rights;
     bool valid;  /* false: known but revoked (invalidated), every access fails as DDP_MEM_STAG */
     bool inv_ok; /* a remote invalidate is allowed */
+    /* The stream whose peer has used the STag since it became valid; 0: none, or DDP_MEM_MANY. */
+    uint32_t user;
+    /* Of a window: its region, without which it is not valid either. */
+    const struct ddp_mem *parent;
 };
 
 struct ddp_mem_table {
@@ -46,6 +53,8 @@ struct ddp_mem_table {
     uint32_t live;
     uint32_t *recent; /* ring of the last freed indexes, which are not given again */
     uint32_t recent_cap, recent_pos;
+    /* The owner's answer whether a stream still lives; NULL: all do. */
+    bool (*lives)(const struct ddp_mem_table *t, uint32_t stream);
 };
 
 /* slots (a power of two, zeroed) and recent (zeroed) are the caller's memory. */
@@ -68,6 +77,15 @@ void ddp_mem_remove(struct ddp_mem_table *t, struct ddp_mem *m);
 /* The region of that STag, valid or not, or NULL. */
 struct ddp_mem *ddp_mem_find(const struct ddp_mem_table *t, uint32_t stag);
 
+/* The same whatever the key of the STag. */
+struct ddp_mem *ddp_mem_find_index(const struct ddp_mem_table *t, uint32_t stag);
+
+/* Whether the peer of that stream may invalidate the STag: DDP_MEM_STAG unknown or revoked,
+ * DDP_MEM_STREAM of another PD or stream, DDP_MEM_RIGHT not allowed, or in use on another live stream (RFC
+ * 5040 sec 5.3, 8.1.1). */
+enum ddp_mem_fault ddp_mem_may_invalidate(const struct ddp_mem_table *t, const struct ddp_mem *m,
+                                          uint32_t pd, uint32_t stream);
+
 /* What somebody wants of the memory: len octets at (stag, to) with all of rights, on behalf of a
  * stream of that PD. */
 struct ddp_access {
@@ -78,8 +96,8 @@ struct ddp_access {
     uint32_t pd, stream;
 };
 
-/* On DDP_MEM_OK *out is the memory. Order of checks: STag, PD and stream, right, wrap, bounds. Not to
- * be used for len 0 from the wire, for which nothing is checked (RFC 5041 sec 5.2). */
+/* On DDP_MEM_OK *out is the memory, and a peer's use of it is noted (ddp_mem.user). Order of checks:
+ * STag, PD and stream, right, wrap, bounds. Not to be used for len 0 from the wire, for which nothing is checked (RFC 5041 sec 5.2). */
 enum ddp_mem_fault ddp_mem_check(const struct ddp_mem_table *t, const struct ddp_access *want,
                                  struct mspan *out);
 

@@ -59,3 +59,45 @@ void rdmap_read_request_unpack(const uint8_t in[RDMAP_READ_REQUEST_LEN],
     r->src_stag = get_be32(in + 16);
     r->src_to = get_be64(in + 20);
 }
+
+enum { MASK_AOPCODE = 0x0f };
+
+void rdmap_atomic_request_pack(const struct rdmap_atomic_request *r,
+                               uint8_t out[RDMAP_ATOMIC_REQUEST_LEN])
+{
+    put_be32(out, r->op & MASK_AOPCODE);
+    put_be32(out + 4, r->id);
+    put_be32(out + 8, r->stag);
+    put_be64(out + 12, r->to);
+    put_be64(out + 20, r->data);
+    put_be64(out + 28, r->mask);
+    put_be64(out + 36, r->compare);
+    put_be64(out + 44, r->compare_mask);
+}
+
+void rdmap_atomic_request_unpack(const uint8_t in[RDMAP_ATOMIC_REQUEST_LEN],
+                                 struct rdmap_atomic_request *r)
+{
+    r->op = in[3] & MASK_AOPCODE;
+    r->id = get_be32(in + 4);
+    r->stag = get_be32(in + 8);
+    r->to = get_be64(in + 12);
+    r->data = get_be64(in + 20);
+    r->mask = get_be64(in + 28);
+    r->compare = get_be64(in + 36);
+    r->compare_mask = get_be64(in + 44);
+}
+
+void rdmap_atomic_response_pack(const struct rdmap_atomic_response *r,
+                                uint8_t out[RDMAP_ATOMIC_RESPONSE_LEN])
+{
+    put_be32(out, r->id);
+    put_be64(out + 4, r->original);
+}
+
+void rdmap_atomic_response_unpack(const uint8_t in[RDMAP_ATOMIC_RESPONSE_LEN],
+                                  struct rdmap_atomic_response *r)
+{
+    r->id = get_be32(in);
+    r->original = get_be64(in + 4);
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RDMAP control octet, Read Request header (RFC 5040 sec 4). */
+/* RDMAP control octet, Read Request header (RFC 5040 sec 4), Atomic headers (RFC 7306 sec 5.2). */
 #ifndef UIW_RDMAP_RDMAP_HDR_H
 #define UIW_RDMAP_RDMAP_HDR_H
 
@@ -22,6 +22,7 @@ enum {
     RDMAP_READ_REQUEST_LEN = 28,
     RDMAP_ATOMIC_REQUEST_LEN = 52,
     RDMAP_ATOMIC_RESPONSE_LEN = 12,
+    RDMAP_IMMEDIATE_LEN = 8,
     RDMAP_TERM_MAX = 4 + 2 + DDP_UNTAGGED_LEN + RDMAP_READ_REQUEST_LEN,
 };
 
@@ -38,6 +39,11 @@ static inline unsigned rdmap_opcode(uint8_t control)
 static inline bool rdmap_opcode_invalidates(unsigned opcode)
 {
     return opcode == RDMAP_SEND_INV || opcode == RDMAP_SEND_SE_INV;
+}
+
+static inline bool rdmap_opcode_immediate(unsigned opcode)
+{
+    return opcode == RDMAP_IMMEDIATE || opcode == RDMAP_IMMEDIATE_SE;
 }
 
 static inline bool rdmap_opcode_solicits(unsigned opcode)
@@ -63,5 +69,33 @@ void rdmap_read_request_pack(const struct rdmap_read_request *r,
                              uint8_t out[RDMAP_READ_REQUEST_LEN]);
 void rdmap_read_request_unpack(const uint8_t in[RDMAP_READ_REQUEST_LEN],
                                struct rdmap_read_request *r);
+
+/* AOpCodes (RFC 7306 fig. 5); 1 is reserved, all others are free. */
+enum { RDMAP_FETCH_ADD = 0, RDMAP_CMP_SWAP = 2 };
+
+struct rdmap_atomic_request {
+    uint8_t op; /* AOpCode, 4 bits */
+    uint32_t id;
+    uint32_t stag;
+    uint64_t to;
+    uint64_t data, mask; /* to add, or to swap in */
+    uint64_t compare, compare_mask;
+};
+
+/* The 28 reserved bits are sent as zero and ignored. */
+void rdmap_atomic_request_pack(const struct rdmap_atomic_request *r,
+                               uint8_t out[RDMAP_ATOMIC_REQUEST_LEN]);
+void rdmap_atomic_request_unpack(const uint8_t in[RDMAP_ATOMIC_REQUEST_LEN],
+                                 struct rdmap_atomic_request *r);
+
+struct rdmap_atomic_response {
+    uint32_t id;       /* of the request */
+    uint64_t original; /* the value before the operation */
+};
+
+void rdmap_atomic_response_pack(const struct rdmap_atomic_response *r,
+                                uint8_t out[RDMAP_ATOMIC_RESPONSE_LEN]);
+void rdmap_atomic_response_unpack(const uint8_t in[RDMAP_ATOMIC_RESPONSE_LEN],
+                                  struct rdmap_atomic_response *r);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The receiving side of a stream. Order of judgement inside one segment (RFC 5040 sec 7.2): length,
  * DDP version, DDP's other fields, RDMAP version, opcode, and last what the opcode asks for. */
+#include "rdmap/rdmap_atomic.h"
 #include "rdmap/rdmap_stream.h"
-
-static const uint32_t imm_len = 8; /* RFC 7306 sec 6.3 */
 
 static struct verdict operation_fault(unsigned code)
 {
@@ -42,6 +41,14 @@ static struct verdict rx_write(struct rdmap_stream *st, const struct ddp_mem_tab
     return v;
 }
 
+/* The head of orq if it is of that kind: responses come in the order of the requests, so that one of
+ * the other kind is one that nobody asked for. */
+static struct rdmap_read *orq_head(struct rdmap_stream *st, bool atomic)
+{
+    struct rdmap_read *r = rdmap_orq_head(st);
+    return r != NULL && r->is_atomic == atomic ? r : NULL;
+}
+
 /* Whether the segment is the next piece of what the Read asked for, and the sink still takes it. */
 static struct verdict check_response(const struct rdmap_stream *st, const struct ddp_mem_table *mem,
                                      const struct rdmap_read *r, struct rdmap_rx_event *ev)
@@ -67,7 +74,7 @@ static struct verdict check_response(const struct rdmap_stream *st, const struct
 static struct verdict rx_response(struct rdmap_stream *st, const struct ddp_mem_table *mem,
                                   struct rdmap_rx_event *ev)
 {
-    struct rdmap_read *r = rdmap_orq_head(st);
+    struct rdmap_read *r = orq_head(st, false);
     struct verdict v = r != NULL ? check_response(st, mem, r, ev) : VERDICT_OK;
     if (!v.bad) {
         v = rdmap_check_control(&ev->seg.hdr, st->ext);
@@ -105,14 +112,11 @@ static struct verdict invalidate(const struct rdmap_stream *st, struct ddp_mem_t
                                  uint32_t stag)
 {
     struct ddp_mem *m = ddp_mem_find(mem, stag);
-    if (m == NULL || !m->valid) {
-        return operation_fault(RDMAP_OP_INVALIDATE);
+    switch (ddp_mem_may_invalidate(mem, m, st->pd, st->id)) {
+    case DDP_MEM_OK: m->valid = false; return VERDICT_OK;
+    case DDP_MEM_STAG: return operation_fault(RDMAP_OP_INVALIDATE);
+    default: return verdict_bad(LAYER_RDMAP, RDMAP_PROTECTION, RDMAP_PROT_INVALIDATE);
     }
-    if (m->pd != st->pd || (m->stream != 0 && m->stream != st->id) || !m->inv_ok) {
-        return verdict_bad(LAYER_RDMAP, RDMAP_PROTECTION, RDMAP_PROT_INVALIDATE);
-    }
-    m->valid = false;
-    return VERDICT_OK;
 }
 
 /* Control octet of a Send queue segment, and the length of Immediate Data (RFC 7306 sec 6.3). */
@@ -120,10 +124,10 @@ static struct verdict check_send(const struct rdmap_stream *st, const struct ddp
 {
     struct verdict v = rdmap_check_control(&seg->hdr, st->ext);
     unsigned opcode = rdmap_opcode(seg->hdr.ulp);
-    if (v.bad || (opcode != RDMAP_IMMEDIATE && opcode != RDMAP_IMMEDIATE_SE)) {
+    if (v.bad || !rdmap_opcode_immediate(opcode)) {
         return v;
     }
-    bool whole = seg->hdr.last && seg->hdr.mo == 0 && seg->plen == imm_len;
+    bool whole = seg->hdr.last && seg->hdr.mo == 0 && seg->plen == RDMAP_IMMEDIATE_LEN;
     return whole ? VERDICT_OK : operation_fault(RDMAP_OP_UNSPECIFIED);
 }
 
@@ -138,6 +142,11 @@ static struct verdict rx_send(struct rdmap_stream *st, struct ddp_mem_table *mem
             ev->kind = RDMAP_RX_WANT_RECV;
         }
         return ctl;
+    }
+    if (!ctl.bad && rdmap_opcode_immediate(ev->opcode) && rdmap_rx_in_send(st) &&
+        !st->rx.q[DDP_QN_SEND].open) {
+        /* Its octets do not go to the receive's memory, which may be none at all. */
+        ddp_rx_give_buffer(&st->rx, DDP_QN_SEND, RDMAP_IMMEDIATE_LEN);
     }
     struct verdict v = ddp_rx_check(&st->rx, &ev->seg);
     if (v.bad || ctl.bad) {
@@ -161,28 +170,97 @@ static struct verdict rx_send(struct rdmap_stream *st, struct ddp_mem_table *mem
     return VERDICT_OK;
 }
 
-static struct verdict rx_read_request(struct rdmap_stream *st, struct rdmap_rx_event *ev)
+/* The header that is all of a message, or what is wrong with its length. */
+static struct verdict take_header(struct ddp_seg *seg, uint32_t len, uint8_t *out)
 {
-    struct ddp_seg *seg = &ev->seg;
-    uint8_t header[RDMAP_READ_REQUEST_LEN];
     struct cursor c = seg->payload;
-    if (!cursor_take(&c, sizeof(header), header)) {
+    if (!cursor_take(&c, len, out)) {
         return verdict_bad(LAYER_LLP, LLP_MPA, MPA_ERR_MARKER);
     }
     if (!seg->hdr.last) {
         /* It fills its buffer and means to go on. */
         return verdict_bad(LAYER_DDP, DDP_UNTAGGED, DDP_UNT_TOOLONG);
     }
+    return VERDICT_OK;
+}
+
+/* A place on irq for the request. */
+static struct rdmap_read *queue_request(struct rdmap_stream *st, const struct ddp_seg *seg)
+{
     struct rdmap_read *r = rdmap_readq_add(&st->irq);
+    if (r != NULL) {
+        r->msn = seg->hdr.msn;
+        memcpy(r->ddp, seg->raw, sizeof(r->ddp));
+        ddp_rx_advance(&st->rx, seg);
+    }
+    return r;
+}
+
+static struct verdict rx_read_request(struct rdmap_stream *st, struct rdmap_rx_event *ev)
+{
+    uint8_t header[RDMAP_READ_REQUEST_LEN];
+    struct verdict v = take_header(&ev->seg, sizeof(header), header);
+    if (v.bad) {
+        return v;
+    }
+    struct rdmap_read *r = queue_request(st, &ev->seg);
     if (r == NULL) {
         return operation_fault(RDMAP_OP_STREAM);
     }
     rdmap_read_request_unpack(header, &r->req);
-    r->msn = seg->hdr.msn;
-    memcpy(r->ddp, seg->raw, sizeof(r->ddp));
-    ddp_rx_advance(&st->rx, seg);
     ev->kind = RDMAP_RX_READ_REQUEST;
     return VERDICT_OK;
+}
+
+static struct verdict rx_atomic_request(struct rdmap_stream *st, struct rdmap_rx_event *ev)
+{
+    uint8_t header[RDMAP_ATOMIC_REQUEST_LEN];
+    struct rdmap_atomic_request req;
+    struct verdict v = take_header(&ev->seg, sizeof(header), header);
+    if (v.bad) {
+        return v;
+    }
+    rdmap_atomic_request_unpack(header, &req);
+    if (!rdmap_atomic_known(req.op)) {
+        return operation_fault(RDMAP_OP_OPCODE); /* RFC 7306 sec 5.2.1 */
+    }
+    struct rdmap_read *r = queue_request(st, &ev->seg);
+    if (r == NULL) {
+        return operation_fault(RDMAP_OP_STREAM);
+    }
+    r->is_atomic = true;
+    r->atomic = req;
+    ev->kind = RDMAP_RX_ATOMIC_REQUEST;
+    return VERDICT_OK;
+}
+
+static struct verdict rx_atomic_response(struct rdmap_stream *st, struct rdmap_rx_event *ev)
+{
+    uint8_t header[RDMAP_ATOMIC_RESPONSE_LEN];
+    struct rdmap_atomic_response resp;
+    struct verdict v = take_header(&ev->seg, sizeof(header), header);
+    if (v.bad) {
+        return v;
+    }
+    rdmap_atomic_response_unpack(header, &resp);
+    const struct rdmap_read *r = orq_head(st, true);
+    if (r == NULL || r->atomic.id != resp.id) {
+        return operation_fault(RDMAP_OP_OPCODE); /* RFC 7306 sec 5.2.2: invalid */
+    }
+    ddp_rx_advance(&st->rx, &ev->seg);
+    ev->original = resp.original;
+    ev->kind = RDMAP_RX_ATOMIC_RESPONSE;
+    return VERDICT_OK;
+}
+
+static uint32_t own_buffer(unsigned opcode)
+{
+    switch (opcode) {
+    case RDMAP_READ_REQUEST: return RDMAP_READ_REQUEST_LEN;
+    case RDMAP_ATOMIC_REQUEST: return RDMAP_ATOMIC_REQUEST_LEN;
+    case RDMAP_ATOMIC_RESPONSE: return RDMAP_ATOMIC_RESPONSE_LEN;
+    default: return UINT32_MAX;
+    }
 }
 
 /* Queues that RDMAP consumes itself: there is always a buffer, of the size of the one message that
@@ -191,17 +269,17 @@ static struct verdict rx_own_queue(struct rdmap_stream *st, struct rdmap_rx_even
 {
     struct verdict ctl = rdmap_check_control(&ev->seg.hdr, st->ext);
     if (ddp_rx_wants_buffer(&st->rx, &ev->seg)) {
-        bool request = !ctl.bad && ev->opcode == RDMAP_READ_REQUEST;
-        ddp_rx_give_buffer(&st->rx, ev->seg.hdr.qn, request ? RDMAP_READ_REQUEST_LEN : UINT32_MAX);
+        ddp_rx_give_buffer(&st->rx, ev->seg.hdr.qn, ctl.bad ? UINT32_MAX : own_buffer(ev->opcode));
     }
     struct verdict v = ddp_rx_check(&st->rx, &ev->seg);
     if (v.bad || ctl.bad) {
         return v.bad ? v : ctl;
     }
-    if (ev->opcode == RDMAP_READ_REQUEST) {
-        return rx_read_request(st, ev);
+    switch (ev->opcode) {
+    case RDMAP_READ_REQUEST: return rx_read_request(st, ev);
+    case RDMAP_ATOMIC_REQUEST: return rx_atomic_request(st, ev);
+    default: return rx_atomic_response(st, ev);
     }
-    return operation_fault(RDMAP_OP_OPCODE); /* atomic operations are not offered */
 }
 
 static struct verdict rx_untagged(struct rdmap_stream *st, struct ddp_mem_table *mem,

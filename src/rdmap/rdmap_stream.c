@@ -2,6 +2,8 @@
 /* State of a stream, its read queues, and the sending side. */
 #include "rdmap/rdmap_stream.h"
 
+#include "rdmap/rdmap_atomic.h"
+
 void rdmap_stream_init(struct rdmap_stream *st, const struct rdmap_cfg *cfg)
 {
     *st = (struct rdmap_stream){
@@ -30,7 +32,7 @@ struct rdmap_read *rdmap_readq_add(struct rdmap_readq *q)
     return &q->v[at];
 }
 
-static struct rdmap_read *readq_head(struct rdmap_readq *q)
+static struct rdmap_read *readq_head(const struct rdmap_readq *q)
 {
     return q->cnt > 0 ? &q->v[q->head] : NULL;
 }
@@ -61,6 +63,11 @@ bool rdmap_orq_room(const struct rdmap_stream *st)
 bool rdmap_irq_pending(const struct rdmap_stream *st)
 {
     return st->irq.cnt > 0;
+}
+
+const struct rdmap_read *rdmap_irq_head(const struct rdmap_stream *st)
+{
+    return readq_head(&st->irq);
 }
 
 void rdmap_irq_pop(struct rdmap_stream *st)
@@ -104,32 +111,101 @@ void rdmap_tx_read(struct rdmap_stream *st, const struct rdmap_read_request *req
     }
 }
 
+void rdmap_tx_atomic(struct rdmap_stream *st, const struct rdmap_atomic_request *req, uint64_t user,
+                     struct ddp_msg *msg, uint8_t payload[RDMAP_ATOMIC_REQUEST_LEN])
+{
+    *msg = untagged(st, RDMAP_ATOMIC_REQUEST, DDP_QN_REQUEST, RDMAP_ATOMIC_REQUEST_LEN);
+    struct rdmap_atomic_request named = *req;
+    named.id = msg->msn; /* as good as any: no two that are open have the same */
+    rdmap_atomic_request_pack(&named, payload);
+    struct rdmap_read *r = rdmap_readq_add(&st->orq);
+    if (r != NULL) {
+        r->is_atomic = true;
+        r->atomic = named;
+        r->msn = msg->msn;
+        r->user = user;
+    }
+}
+
+void rdmap_tx_immediate(struct rdmap_stream *st, bool solicited, uint64_t value,
+                        struct ddp_msg *msg, uint8_t payload[RDMAP_IMMEDIATE_LEN])
+{
+    *msg = untagged(st, solicited ? RDMAP_IMMEDIATE_SE : RDMAP_IMMEDIATE, DDP_QN_SEND,
+                    RDMAP_IMMEDIATE_LEN);
+    put_be64(payload, value);
+}
+
+/* The request at the head of irq cannot be answered: its DDP header goes with the Terminate. */
+static void fail_head(struct rdmap_stream *st, const struct rdmap_read *r, struct verdict v)
+{
+    uint32_t header = r->is_atomic ? RDMAP_ATOMIC_REQUEST_LEN : RDMAP_READ_REQUEST_LEN;
+    st->dead = true;
+    st->fault = v;
+    st->cause =
+        (struct rdmap_cause){.ddp_len = DDP_UNTAGGED_LEN, .seg_len = DDP_UNTAGGED_LEN + header};
+    memcpy(st->cause.ddp, r->ddp, DDP_UNTAGGED_LEN);
+}
+
 void rdmap_fail_response(struct rdmap_stream *st, enum ddp_mem_fault fault, uint32_t done)
 {
     const struct rdmap_read *r = readq_head(&st->irq);
-    if (st->dead || r == NULL) {
+    if (st->dead || r == NULL || r->is_atomic) {
         return;
     }
     struct rdmap_read_request rest = r->req;
     rest.sink_to += done;
     rest.src_to += done;
     rest.len -= min_u32(done, rest.len);
-    st->dead = true;
-    st->fault = ddp_mem_verdict_read(fault);
-    st->cause = (struct rdmap_cause){
-        .ddp_len = DDP_UNTAGGED_LEN,
-        .seg_len = DDP_UNTAGGED_LEN + RDMAP_READ_REQUEST_LEN,
-        .has_read = true,
-    };
-    memcpy(st->cause.ddp, r->ddp, DDP_UNTAGGED_LEN);
+    fail_head(st, r, ddp_mem_verdict_read(fault));
+    st->cause.has_read = true;
     rdmap_read_request_pack(&rest, st->cause.read);
+}
+
+/* The memory of an Atomic; NULL, and the stream dead, when it is not one that may be changed. */
+static uint8_t *atomic_memory(struct rdmap_stream *st, const struct ddp_mem_table *mem,
+                              const struct rdmap_read *r)
+{
+    struct mspan word;
+    enum ddp_mem_fault f =
+        ddp_mem_check(mem,
+                      &(struct ddp_access){r->atomic.stag, r->atomic.to, sizeof(uint64_t),
+                                           DDP_REMOTE_ATOMIC, st->pd, st->id},
+                      &word);
+    if (f != DDP_MEM_OK) {
+        fail_head(st, r, ddp_mem_verdict_read(f));
+        return NULL;
+    }
+    /* It is the address that counts, not the offset (RFC 7306 sec 5.2.1). */
+    if ((uintptr_t)word.p % sizeof(uint64_t) != 0) {
+        fail_head(st, r, verdict_bad(LAYER_RDMAP, RDMAP_OPERATION, RDMAP_OP_STREAM));
+        return NULL;
+    }
+    return word.p;
+}
+
+bool rdmap_tx_atomic_response(struct rdmap_stream *st, const struct ddp_mem_table *mem,
+                              struct ddp_msg *msg, uint8_t payload[RDMAP_ATOMIC_RESPONSE_LEN])
+{
+    const struct rdmap_read *r = readq_head(&st->irq);
+    uint8_t *word = NULL;
+    if (!st->dead && r != NULL && r->is_atomic) {
+        word = atomic_memory(st, mem, r);
+    }
+    if (word == NULL) {
+        return false;
+    }
+    struct rdmap_atomic_response resp = {.id = r->atomic.id,
+                                         .original = rdmap_atomic_execute(&r->atomic, word)};
+    rdmap_atomic_response_pack(&resp, payload);
+    *msg = untagged(st, RDMAP_ATOMIC_RESPONSE, DDP_QN_ATOMIC, RDMAP_ATOMIC_RESPONSE_LEN);
+    return true;
 }
 
 bool rdmap_tx_response(struct rdmap_stream *st, const struct ddp_mem_table *mem,
                        struct ddp_msg *msg, struct mspan *src)
 {
     const struct rdmap_read *r = readq_head(&st->irq);
-    if (st->dead || r == NULL) {
+    if (st->dead || r == NULL || r->is_atomic) {
         return false;
     }
     *src = (struct mspan){NULL, 0};

@@ -10,11 +10,16 @@
 #include "rdmap/rdmap_hdr.h"
 #include "rdmap/rdmap_term.h"
 
-/* A Read: at the initiator one that awaits its response, at the responder one to be answered. */
+/* A Read or an Atomic: at the initiator one that awaits its response, at the responder one to be
+ * answered. They share the queues and with them ORD and IRD (RFC 7306 sec 5.2). */
 struct rdmap_read {
-    struct rdmap_read_request req;
-    uint32_t done;                 /* initiator: octets placed so far */
-    uint32_t msn;                  /* of the Read Request */
+    bool is_atomic;
+    union {
+        struct rdmap_read_request req;
+        struct rdmap_atomic_request atomic;
+    };
+    uint32_t done;                 /* initiator, Read: octets placed so far */
+    uint32_t msn;                  /* of the request */
     uint64_t user;                 /* initiator: the caller's mark */
     uint8_t ddp[DDP_UNTAGGED_LEN]; /* responder: the request's DDP header, for a Terminate */
 };
@@ -28,7 +33,7 @@ struct rdmap_readq {
 struct rdmap_stream {
     struct ddp_rx rx;
     uint32_t tx_msn[DDP_QNS]; /* next MSN to send */
-    struct rdmap_readq orq;   /* our Reads, cap = ORD */
+    struct rdmap_readq orq;   /* our Reads and Atomics, cap = ORD */
     struct rdmap_readq irq;   /* the peer's, cap = IRD */
     uint32_t pd, id;          /* for the STag table */
     bool ext;                 /* RFC 7306 */
@@ -63,13 +68,18 @@ enum rdmap_rx_kind {
     RDMAP_RX_WRITE,
     /* The payload belongs at offset seg.hdr.mo of the receive buffer. When last, the message is
      * complete: opcode tells solicited and invalidate (the STag is invalid already, invalidated
-     * names it; opcode is that of the message's first segment). */
+     * names it; opcode is that of the message's first segment). Immediate Data is a message of its own
+     * that uses up a receive, of whatever length: its 8 octets are not for the buffer. */
     RDMAP_RX_SEND,
     /* Queued on irq. */
     RDMAP_RX_READ_REQUEST,
+    RDMAP_RX_ATOMIC_REQUEST,
     /* Place the payload at dst. When last, the Read at the head of orq is complete: take what you
      * need from it, then rdmap_orq_pop(). */
     RDMAP_RX_READ_RESPONSE,
+    /* The Atomic at the head of orq is complete, original is what its memory held: take what you need
+     * from it, then rdmap_orq_pop(). */
+    RDMAP_RX_ATOMIC_RESPONSE,
     /* The peer ends the stream; term says why. The stream is dead, and nothing is to be sent. */
     RDMAP_RX_TERMINATE,
     /* st->fault and st->cause are set; the stream is dead. */
@@ -83,6 +93,7 @@ struct rdmap_rx_event {
     struct ddp_seg seg; /* payload cursor: borrowed from the ULPDU */
     struct mspan dst;   /* WRITE, READ_RESPONSE; n equals seg.plen */
     uint32_t invalidated;
+    uint64_t original;
     struct rdmap_term term;
 };
 
@@ -90,7 +101,9 @@ struct rdmap_rx_event {
  * then RV, opcode; then RDMAP's own. All of the state is moved on for a good segment before the
  * caller places its bytes. A Read Response must match the Read at the head of orq: STag (1/1/00),
  * next TO and no octet beyond the requested length, exact length at L=1 (1/1/01); none outstanding:
- * 0/2/06. Its sink must still be a valid STag with local write. */
+ * 0/2/06. Its sink must still be a valid STag with local write. An Atomic Response must find its
+ * Atomic, by the identifier, at the head of orq, else 0/2/06. An Atomic Request is queued if its
+ * operation is known (else 0/2/06); its memory is looked up when its turn has come. */
 struct rdmap_rx_event rdmap_rx(struct rdmap_stream *st, struct ddp_mem_table *mem,
                                struct cursor ulpdu);
 
@@ -116,11 +129,29 @@ void rdmap_tx_write(struct rdmap_stream *st, uint32_t stag, uint64_t to, uint32_
 void rdmap_tx_read(struct rdmap_stream *st, const struct rdmap_read_request *req, uint64_t user,
                    struct ddp_msg *msg, uint8_t payload[RDMAP_READ_REQUEST_LEN]);
 
-/* The Read Response that is due (irq not empty): checks the source in the table first. On a fault
+/* The same for an Atomic Request; r->id is chosen here. */
+void rdmap_tx_atomic(struct rdmap_stream *st, const struct rdmap_atomic_request *r, uint64_t user,
+                     struct ddp_msg *msg, uint8_t payload[RDMAP_ATOMIC_REQUEST_LEN]);
+
+/* Immediate Data, with Solicited Event or without: the number goes out big-endian. */
+void rdmap_tx_immediate(struct rdmap_stream *st, bool solicited, uint64_t value,
+                        struct ddp_msg *msg, uint8_t payload[RDMAP_IMMEDIATE_LEN]);
+
+/* The request whose response is due; NULL: none. */
+const struct rdmap_read *rdmap_irq_head(const struct rdmap_stream *st);
+
+/* The Read Response that is due (a Read at the head of irq): checks the source in the table first. On a fault
  * st->fault and cause are set as for a received error, false. On true *src is the memory to send
  * from (n may be 0) and msg the message; rdmap_irq_pop() when it was wholly cut. */
 bool rdmap_tx_response(struct rdmap_stream *st, const struct ddp_mem_table *mem,
                        struct ddp_msg *msg, struct mspan *src);
+
+/* The Atomic Response that is due (an Atomic at the head of irq): checks the memory, does the
+ * operation, which therefore falls between the responses before and behind it (RFC 7306 sec 5.4), and
+ * writes the 12 octets of payload. Faults, of which the memory is left as it was, as above: 0/1/00..04,
+ * 0/2/07 when the 8 octets are not aligned to 8 (RFC 7306 sec 8.2). */
+bool rdmap_tx_atomic_response(struct rdmap_stream *st, const struct ddp_mem_table *mem,
+                              struct ddp_msg *msg, uint8_t payload[RDMAP_ATOMIC_RESPONSE_LEN]);
 
 /* The source of the response at the head of irq was lost when done octets of it had been cut: as a
  * fault of rdmap_tx_response(), with the request's advanced fields (RFC 5040 sec 4.8). */

@@ -422,6 +422,121 @@ static void full_table_still_ends_searches(void **state)
     assert_true(ddp_mem_insert(&t, &m[4], 9 << 8));
 }
 
+/* --- who uses an STag, and windows --- */
+
+static bool only_stream_3_lives(const struct ddp_mem_table *t, uint32_t stream)
+{
+    (void)t;
+    return stream == STREAM;
+}
+
+static enum ddp_mem_fault use(struct one *o, uint32_t stream, uint32_t rights)
+{
+    struct mspan out;
+    return ddp_mem_check(&o->t, &(struct ddp_access){o->m.stag, BASE_TO, 1, rights, PD, stream},
+                         &out);
+}
+
+/* proves: RDMAP-5040-8.1.1-07 SEC-5042-6.4.5-01 */
+static void no_invalidate_while_another_stream_uses_it(void **state)
+{
+    (void)state;
+    static const uint32_t remote[] = {DDP_REMOTE_READ, DDP_REMOTE_WRITE, DDP_REMOTE_ATOMIC};
+    for (size_t i = 0; i < ARRAY_LEN(remote); i++) {
+        struct one o;
+        one_init(&o);
+        assert_int_equal(ddp_mem_may_invalidate(&o.t, &o.m, PD, STREAM), DDP_MEM_RIGHT);
+        o.m.inv_ok = true;
+        assert_int_equal(ddp_mem_may_invalidate(&o.t, &o.m, PD, STREAM), DDP_MEM_OK);
+        /* what this end does with it does not count, nor does what was refused */
+        assert_int_equal(use(&o, 9, DDP_LOCAL_READ | DDP_LOCAL_WRITE), DDP_MEM_OK);
+        o.m.rights = 0;
+        assert_int_equal(use(&o, 9, remote[i]), DDP_MEM_RIGHT);
+        o.m.rights = 0x1f;
+        assert_int_equal(ddp_mem_may_invalidate(&o.t, &o.m, PD, STREAM), DDP_MEM_OK);
+        assert_int_equal(use(&o, STREAM, remote[i]), DDP_MEM_OK);
+        assert_int_equal(ddp_mem_may_invalidate(&o.t, &o.m, PD, STREAM), DDP_MEM_OK);
+        assert_int_equal(ddp_mem_may_invalidate(&o.t, &o.m, PD, 9), DDP_MEM_RIGHT);
+        assert_int_equal(use(&o, 9, remote[i]), DDP_MEM_OK);
+        assert_int_equal(ddp_mem_may_invalidate(&o.t, &o.m, PD, STREAM), DDP_MEM_RIGHT);
+        assert_int_equal(ddp_mem_may_invalidate(&o.t, &o.m, PD, 9), DDP_MEM_RIGHT);
+    }
+}
+
+/* proves: RDMAP-5040-5.3-13 RDMAP-5040-5.3-14 RDMAP-5040-8.1.1-01 RDMAP-5040-8.1.1-02 */
+static void who_may_invalidate(void **state)
+{
+    (void)state;
+    struct one o;
+    one_init(&o);
+    o.m.inv_ok = true;
+    assert_int_equal(ddp_mem_may_invalidate(&o.t, NULL, PD, STREAM), DDP_MEM_STAG);
+    assert_int_equal(ddp_mem_may_invalidate(&o.t, &o.m, PD + 1, STREAM), DDP_MEM_STREAM);
+    o.m.stream = STREAM;
+    assert_int_equal(ddp_mem_may_invalidate(&o.t, &o.m, PD, STREAM + 1), DDP_MEM_STREAM);
+    assert_int_equal(ddp_mem_may_invalidate(&o.t, &o.m, PD, STREAM), DDP_MEM_OK);
+    o.m.valid = false;
+    assert_int_equal(ddp_mem_may_invalidate(&o.t, &o.m, PD, STREAM), DDP_MEM_STAG);
+}
+
+/* A stream that is gone uses nothing: its successor may have the STag to itself. */
+static void streams_that_are_gone_do_not_count(void **state)
+{
+    (void)state;
+    struct one o;
+    one_init(&o);
+    o.m.inv_ok = true;
+    o.t.lives = only_stream_3_lives;
+    assert_int_equal(use(&o, 9, DDP_REMOTE_READ), DDP_MEM_OK);
+    assert_int_equal(ddp_mem_may_invalidate(&o.t, &o.m, PD, STREAM), DDP_MEM_OK);
+    assert_int_equal(use(&o, STREAM, DDP_REMOTE_READ), DDP_MEM_OK);
+    assert_int_equal(o.m.user, STREAM);
+    assert_int_equal(use(&o, 10, DDP_REMOTE_READ), DDP_MEM_OK);
+    assert_int_equal(o.m.user, DDP_MEM_MANY);
+}
+
+/* proves: RDMAP-5040-8.1.1-05 */
+static void windows_need_their_region(void **state)
+{
+    (void)state;
+    struct one o;
+    one_init(&o);
+    struct ddp_mem window = {.base = octets,
+                             .to = BASE_TO,
+                             .len = LEN,
+                             .pd = PD,
+                             .rights = DDP_REMOTE_READ,
+                             .valid = true,
+                             .inv_ok = true,
+                             .parent = &o.m};
+    assert_true(ddp_mem_insert(&o.t, &window, 0x0000b602));
+    struct ddp_access a = {window.stag, BASE_TO, 1, DDP_REMOTE_READ, PD, STREAM};
+    struct mspan out;
+    assert_int_equal(ddp_mem_check(&o.t, &a, &out), DDP_MEM_OK);
+    /* it is for peers: not even to be read from by this end */
+    a.rights = DDP_LOCAL_READ;
+    assert_int_equal(ddp_mem_check(&o.t, &a, &out), DDP_MEM_RIGHT);
+    a.rights = DDP_REMOTE_READ;
+    o.m.valid = false;
+    assert_int_equal(ddp_mem_check(&o.t, &a, &out), DDP_MEM_STAG);
+    assert_int_equal(ddp_mem_may_invalidate(&o.t, &window, PD, STREAM), DDP_MEM_STAG);
+}
+
+static void find_whatever_the_key(void **state)
+{
+    (void)state;
+    struct one o;
+    one_init(&o);
+    for (uint32_t key = 0; key < 256; key++) {
+        assert_ptr_equal(ddp_mem_find_index(&o.t, 0xa500 | key), &o.m);
+        assert_null(ddp_mem_find_index(&o.t, key));
+        assert_null(ddp_mem_find_index(&o.t, 0xa600 | key));
+    }
+    o.m.stag ^= 0x7f; /* another key, the same place */
+    assert_ptr_equal(ddp_mem_find(&o.t, 0xa501 ^ 0x7f), &o.m);
+    assert_null(ddp_mem_find(&o.t, 0xa501));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -438,6 +553,11 @@ int main(void)
         cmocka_unit_test(stags_are_sparse_and_not_reused_soon),
         cmocka_unit_test(table_against_a_model),
         cmocka_unit_test(full_table_still_ends_searches),
+        cmocka_unit_test(no_invalidate_while_another_stream_uses_it),
+        cmocka_unit_test(who_may_invalidate),
+        cmocka_unit_test(streams_that_are_gone_do_not_count),
+        cmocka_unit_test(windows_need_their_region),
+        cmocka_unit_test(find_whatever_the_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

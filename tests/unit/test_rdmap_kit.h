@@ -157,6 +157,27 @@ static inline struct ddp_mem *kit_region(struct kit *k, uint32_t stag)
     return m;
 }
 
+enum { KIT_WORDS = 0xc703, KIT_WORDS_TO = 0x3000 };
+
+/* The vectors' responder: c703 has the atomic right, 41 at 3008, 5555666677778888 at 3010. IRD as
+ * asked for. */
+static inline void kit_init_ext(struct kit *k, uint32_t ird)
+{
+    kit_init_vectors(k, false);
+    rdmap_stream_init(&k->st, &(struct rdmap_cfg){.pd = KIT_PD,
+                                                  .id = KIT_STREAM,
+                                                  .ext = true,
+                                                  .orq = k->orq,
+                                                  .ord = KIT_QUEUE,
+                                                  .irq = k->irq,
+                                                  .ird = ird});
+    struct ddp_mem *m = kit_region(k, KIT_WORDS);
+    const uint64_t a = 41, b = 0x5555666677778888;
+    m->rights |= DDP_REMOTE_ATOMIC;
+    memcpy(m->base + 8, &a, sizeof a);
+    memcpy(m->base + 16, &b, sizeof b);
+}
+
 /* What the owner of the stream does with an event while the ULPDU's bytes are there. */
 static inline void kit_obey(struct kit *k, const struct rdmap_rx_event *ev)
 {
@@ -306,6 +327,18 @@ static inline void kit_seed(void)
     unsigned seed = env != NULL ? (unsigned)strtoul(env, NULL, 0) : random_u32();
     print_message("UIW_SEED=%u\n", seed);
     srand(seed);
+}
+
+/* The one segment of a message with that payload, held against a vector. */
+static inline void kit_expect_segment(struct ddp_msg *m, const uint8_t *payload, const char *fpdu)
+{
+    static uint8_t want[KIT_ULPDU];
+    uint8_t got[128];
+    uint32_t hlen, n = kit_unhex(fpdu, want), plen = ddp_tx_next(m, 128, got, &hlen);
+    assert_true(m->done);
+    memcpy(got + hlen, payload, plen);
+    assert_int_equal(hlen + plen, n);
+    assert_memory_equal(got, want, n);
 }
 
 #endif
