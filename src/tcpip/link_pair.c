@@ -29,8 +29,8 @@ struct link_pair {
     struct flow flow[FLOWS];
     uint32_t flows;
     uint64_t frames, lost;
-    net_wire_watcher *watcher;
-    void *watcher_arg;
+    net_wire_watcher *watcher, *tap;
+    void *watcher_arg, *tap_arg;
     uint8_t whole[FRAME_ROOM];
 };
 
@@ -101,6 +101,9 @@ static void deliver(struct link_pair *w, const uint8_t *d, uint32_t len)
 static void leave(struct link_pair *w, const uint8_t *d, uint32_t len)
 {
     w->frames++;
+    if (w->tap != NULL) {
+        w->tap(w->tap_arg, d, len);
+    }
     if (w->peer == NULL) {
         return;
     }
@@ -339,5 +342,14 @@ void net_wire_watch(struct net *net, net_wire_watcher *fn, void *arg)
     if (w != NULL) {
         w->watcher = fn;
         w->watcher_arg = arg;
+    }
+}
+
+void net_wire_tap(struct net *net, net_wire_watcher *fn, void *arg)
+{
+    struct link_pair *w = wire_of(net);
+    if (w != NULL) {
+        w->tap = fn;
+        w->tap_arg = arg;
     }
 }

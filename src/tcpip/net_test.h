@@ -38,6 +38,10 @@ void net_wire_inject(struct net *net, const void *frame, uint32_t len);
 typedef void net_wire_watcher(void *arg, const uint8_t *frame, uint32_t len);
 void net_wire_watch(struct net *net, net_wire_watcher *fn, void *arg);
 
+/* Shows every frame as it goes on the wire: large segments are cut to the wire's size, nothing is lost
+ * or doubled yet. */
+void net_wire_tap(struct net *net, net_wire_watcher *fn, void *arg);
+
 /* Failed assertions of lwIP so far; a test wants none. */
 uint64_t net_test_asserts(void);
 

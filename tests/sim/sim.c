@@ -58,16 +58,21 @@ static void open_side(struct sim *s, int i, const char *keys)
     fcntl(uiw_async_fd(me->dev), F_SETFL, O_NONBLOCK);
 }
 
-void sim_open(struct sim *s, uint64_t seed, const char *keys)
+void sim_open_one(struct sim *s, uint64_t seed, const char *keys)
 {
     memset(s, 0, sizeof *s);
     s->rng = seed * 2 + 1;
     net_clock_virtual(1000);
-    open_side(s, 0, keys);
     open_side(s, 1, keys);
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(7174)};
     must(uiw_listen(s->side[1].ch, (struct sockaddr *)&any, 64, NULL, &s->side[1].listener),
          "listen");
+}
+
+void sim_open(struct sim *s, uint64_t seed, const char *keys)
+{
+    sim_open_one(s, seed, keys);
+    open_side(s, 0, keys);
 }
 
 void sim_close(struct sim *s)
@@ -76,6 +81,9 @@ void sim_close(struct sim *s)
     must(uiw_listener_destroy(s->side[1].listener), "listener");
     for (int i = 0; i < SIM_SIDES; i++) {
         struct sim_side *me = &s->side[i];
+        if (me->dev == NULL) {
+            continue;
+        }
         must(uiw_event_channel_destroy(me->ch), "channel");
         must(uiw_cq_destroy(me->cq), "cq");
         must(uiw_pd_destroy(me->pd), "pd");
@@ -94,6 +102,9 @@ void sim_qps(struct sim *s, struct uiw_srq *srq)
 {
     for (int i = 0; i < SIM_SIDES; i++) {
         struct sim_side *me = &s->side[i];
+        if (me->dev == NULL) {
+            continue;
+        }
         struct uiw_qp_attr attr = {.send_cq = me->cq,
                                    .recv_cq = me->cq,
                                    .srq = i == 1 ? srq : NULL,
@@ -142,7 +153,7 @@ void sim_drop(struct sim *s)
             me->qp = NULL;
         }
         struct uiw_wc wc;
-        while (uiw_cq_poll(me->cq, 1, &wc) > 0) {
+        while (me->cq != NULL && uiw_cq_poll(me->cq, 1, &wc) > 0) {
         }
     }
 }
@@ -158,6 +169,9 @@ void sim_disconnect(struct sim *s, int side)
 static void fetch(struct sim_side *me)
 {
     struct uiw_event ev;
+    if (me->dev == NULL) {
+        return;
+    }
     while (uiw_event_get(me->ch, &ev) == 0) {
         switch (ev.type) {
         case UIW_EVENT_CONNECT_REQUEST:
@@ -175,7 +189,10 @@ static void fetch(struct sim_side *me)
 
 void sim_step(struct sim *s)
 {
-    int busy = uiw_progress(s->side[0].dev, 0);
+    int busy = uiw_progress(s->side[1].dev, 0);
+    if (s->also != NULL && s->also(s->also_arg)) {
+        busy = 1;
+    }
     fetch(&s->side[0]);
     fetch(&s->side[1]);
     if (!busy) {

@@ -25,10 +25,15 @@ struct sim {
     struct sim_side side[SIM_SIDES]; /* 0 connects, 1 listens */
     uint64_t rng;
     uint64_t ms; /* virtual milliseconds gone by */
+    /* Turned with each step, if not NULL; returns whether there was anything to do. */
+    bool (*also)(void *arg);
+    void *also_arg;
 };
 
 /* Opens both devices: keys go to both device strings ("mtu=1500,crc=off"). */
 void sim_open(struct sim *s, uint64_t seed, const char *keys);
+/* Only side 1: the other end of its wire is the test's (raw.h). */
+void sim_open_one(struct sim *s, uint64_t seed, const char *keys);
 void sim_close(struct sim *s);
 
 /* The seed to use: UIW_SEED, else fresh; printed. */
