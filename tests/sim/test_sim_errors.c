@@ -474,11 +474,11 @@ static void test_bad_marker(void **state)
     (void)state;
     static const struct want w = {.layer = 2, .code = 3};
     struct scene *c = scene_open("mtu=1500,markers=on");
-    uint8_t big[600] = {0}, *to;
+    uint8_t big[600] = {0}, zeros[500] = {0}, *to;
     post_recvs(c, BAD, RECVS);
     post_sends(c);
     struct ddp_hdr h = {TAG(0), .stag = c->stag[R_ALL], .to = (uintptr_t)c->area};
-    uint32_t n = raw_segment(big, &h, big + 100, 500);
+    uint32_t n = raw_segment(big, &h, zeros, sizeof zeros);
     struct span none = {NULL, 0};
     struct cursor cur = cursor_of(&none, 0);
     struct raw_conn *raw = &c->raw[BAD];
