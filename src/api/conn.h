@@ -48,18 +48,28 @@ struct conn_setup {
 /* What our Reads carry for us is the slot of their request; the RTR has none. */
 #define CONN_READ_OF_RTR UINT64_MAX
 
-enum conn_tx_kind { CONN_TX_WR, CONN_TX_RESPONSE, CONN_TX_TERMINATE, CONN_TX_RTR };
+enum conn_tx_kind {
+    CONN_TX_WR,
+    CONN_TX_RESPONSE,
+    CONN_TX_ATOMIC_RESPONSE,
+    CONN_TX_TERMINATE,
+    CONN_TX_RTR,
+};
+
+enum { CONN_SMALL = RDMAP_TERM_MAX };
+_Static_assert(RDMAP_ATOMIC_REQUEST_LEN <= (int)CONN_SMALL, "room for every header");
 
 /* The message that is being cut into FPDUs. */
 struct conn_tx {
     bool active;
     enum conn_tx_kind kind;
     struct ddp_msg msg;
-    uint32_t index;                /* WR: its slot */
-    uint32_t sge, sge_off;         /* WR: where its payload goes on */
-    bool lent;                     /* some of it was lent to TCP */
-    bool response_turn;            /* a Read Response goes before the next WR */
-    uint8_t small[RDMAP_TERM_MAX]; /* payload of our own making */
+    uint32_t index;            /* WR: its slot */
+    uint32_t sge, sge_off;     /* WR: where its payload goes on */
+    bool imm;                  /* WR: the Immediate Data of it */
+    bool lent;                 /* some of it was lent to TCP */
+    bool response_turn;        /* a response goes before the next WR */
+    uint8_t small[CONN_SMALL]; /* payload of our own making */
 };
 
 enum { CONN_RX_SPANS = 1024 };
@@ -141,17 +151,23 @@ bool conn_tx_idle(struct uiw_conn *c); /* nothing posted is left to send, no Rea
 /* st->fault is set: QP to error, the event, a Terminate, then closing. */
 void conn_fault(struct uiw_conn *c, enum uiw_reason reason);
 void conn_terminated(struct uiw_conn *c, const struct rdmap_term *term); /* by the peer */
-void conn_begin_close(struct uiw_conn *c);                               /* in good order */
-void conn_close_step(struct uiw_conn *c); /* goes on with it as far as possible now */
-void conn_fin(struct uiw_conn *c);        /* the peer's FIN, all its octets read */
+/* A request failed here: it gets that status, and the stream ends, since what was posted behind it must
+ * not run (RFC 5040 sec 7). */
+void conn_fail_request(struct uiw_conn *c, uint32_t index, enum uiw_wc_status status);
+void conn_begin_close(struct uiw_conn *c); /* in good order */
+void conn_close_step(struct uiw_conn *c);  /* goes on with it as far as possible now */
+void conn_fin(struct uiw_conn *c);         /* the peer's FIN, all its octets read */
 /* QP to error and the last event, once. v: fault or peer's Terminate, or NULL. */
 void conn_end(struct uiw_conn *c, enum uiw_reason reason, const struct verdict *v,
               const char *text);
 
 /* --- conn_cm.c --- */
 void cm_accept(struct uiw_listener *l);
+void cm_forget(struct uiw_conn *c);                    /* the program never saw it, and will not */
 bool cm_raise(struct uiw_conn *c, struct cm_event *e); /* takes e */
 struct cm_event *cm_event_new(struct uiw_conn *c, enum uiw_event_type type);
 int cm_errno_of(enum uiw_reason reason);
+/* The program will never hear of it: off its listener's account. */
+void cm_forget(struct uiw_conn *c);
 
 #endif

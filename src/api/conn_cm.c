@@ -134,6 +134,21 @@ static void leave_listener(struct uiw_conn *c)
     }
 }
 
+void cm_forget(struct uiw_conn *c)
+{
+    if (c->listener != NULL) {
+        leave_listener(c);
+        c->channel->users--;
+    }
+}
+
+void cm_forget(struct uiw_conn *c)
+{
+    c->orphan = true;
+    c->channel->users--;
+    leave_listener(c);
+}
+
 int uiw_event_get(struct uiw_event_channel *ch, struct uiw_event *ev)
 {
     struct list *node;
@@ -212,7 +227,7 @@ int uiw_listener_destroy(struct uiw_listener *l)
     loop_lock(dev->loop);
     while ((node = list_shift(&l->pending)) != NULL) {
         struct uiw_conn *c = CONTAINER_OF(node, struct uiw_conn, on_listener);
-        c->listener = NULL;
+        c->listener = NULL; /* no leave_listener(): it would accept anew */
         c->orphan = true;
         l->channel->users--;
         forget_events(c);

@@ -55,6 +55,7 @@ void conn_end(struct uiw_conn *c, enum uiw_reason reason, const struct verdict *
         raise_last(c, reason, v, text);
     } else {
         c->orphan = true;
+        cm_forget(c);
     }
 }
 
@@ -82,15 +83,32 @@ void conn_fault(struct uiw_conn *c, enum uiw_reason reason)
     conn_tx(c);
 }
 
-/* Tells the Read that the Terminate speaks of from all the others, which are flushed. */
+void conn_fail_request(struct uiw_conn *c, uint32_t index, enum uiw_wc_status status)
+{
+    qp_send_failed(c->qp, index, status);
+    rdmap_fail(&c->st, verdict_bad(LAYER_RDMAP, RDMAP_LOCAL, 0));
+    conn_fault(c, UIW_REASON_LOCAL);
+}
+
+/* Whether the Terminate's DDP header is that of this Atomic: no RDMA header comes with those (RFC 7306
+ * sec 8.1). */
+static bool tells_atomic(const struct rdmap_term *term, const struct rdmap_read *r)
+{
+    return r->is_atomic && term->ddp_len == DDP_UNTAGGED_LEN &&
+           rdmap_opcode(term->ddp[1]) == RDMAP_ATOMIC_REQUEST && get_be32(term->ddp + 10) == r->msn;
+}
+
+/* Tells the Read or Atomic that the Terminate speaks of from all the others, which are flushed. Requests
+ * are answered in their order, so that it is the oldest. */
 static void blame_read(struct uiw_conn *c, const struct rdmap_term *term)
 {
     const struct rdmap_read *r = rdmap_orq_head(&c->st);
     if (c->qp == NULL || r == NULL || r->user == CONN_READ_OF_RTR) {
         return;
     }
-    bool access = term->v.layer == LAYER_RDMAP && term->v.type == RDMAP_PROTECTION;
-    if (term->has_read || access) {
+    bool access = term->v.layer == LAYER_RDMAP && term->v.type == RDMAP_PROTECTION &&
+                  term->v.code != RDMAP_PROT_INVALIDATE;
+    if (term->has_read || access || tells_atomic(term, r)) {
         qp_send_failed(c->qp, (uint32_t)r->user,
                        access ? UIW_WC_REM_ACCESS_ERR : UIW_WC_REM_OP_ERR);
     }

@@ -50,10 +50,33 @@ static void recv_failed(struct uiw_conn *c, enum uiw_wc_status status)
     }
 }
 
+/* The receive that it uses up keeps its memory as it was. */
+static void on_immediate(struct uiw_conn *c, const struct rdmap_rx_event *ev)
+{
+    uint8_t octets[RDMAP_IMMEDIATE_LEN] = {0};
+    struct cursor payload = ev->seg.payload;
+    cursor_take(&payload, sizeof octets, octets);
+    struct uiw_wc wc = {.status = UIW_WC_SUCCESS,
+                        .byte_len = sizeof octets,
+                        .flags = UIW_WC_WITH_IMM,
+                        .imm = get_be64(octets)};
+    if (rdmap_opcode_solicits(ev->opcode)) {
+        wc.flags |= UIW_WC_SOLICITED;
+    }
+    qp_complete_recv(c->qp, &wc);
+}
+
 static void on_send(struct uiw_conn *c, const struct rdmap_rx_event *ev)
 {
     if (c->absorb_rtr && !c->qp->recv.used) {
         c->absorb_rtr = false; /* RFC 6581 sec 9.2: the RTR is no message of the ULP */
+        return;
+    }
+    if (ev->invalidated != 0) {
+        mem_revoke(ddp_mem_find(&c->dev->mem, ev->invalidated));
+    }
+    if (rdmap_opcode_immediate(ev->opcode)) {
+        on_immediate(c, ev);
         return;
     }
     if (!place_recv(c, ev->seg.hdr.mo, ev->seg.payload)) {
@@ -89,9 +112,29 @@ static void on_read_done(struct uiw_conn *c)
     if (e->opcode == UIW_WR_RDMA_READ_WITH_INV) {
         struct ddp_mem *m = ddp_mem_find(&c->dev->mem, sink);
         if (m != NULL) {
-            m->valid = false;
+            mem_revoke(m);
         }
     }
+    e->state = WQE_DONE;
+    qp_reap(c->qp, net_tx_acked(c->stream));
+}
+
+static void on_atomic_done(struct uiw_conn *c, uint64_t original)
+{
+    uint32_t index = (uint32_t)rdmap_orq_head(&c->st)->user;
+    struct send_wqe *e = wq_send(&c->qp->sq, index);
+    const struct uiw_sge *sge = &e->u.atomic.sink;
+    struct mspan dst;
+    rdmap_orq_pop(&c->st);
+    if (ddp_mem_check(&c->dev->mem,
+                      &(struct ddp_access){sge->lkey, sge->addr, sge->length, DDP_LOCAL_WRITE,
+                                           c->qp->pd->id, c->qp->num},
+                      &dst) != DDP_MEM_OK) {
+        conn_fail_request(c, index, UIW_WC_LOC_PROT_ERR);
+        return;
+    }
+    struct span value = {(const uint8_t *)&original, sizeof original};
+    ddp_mem_place(dst, cursor_of(&value, 1));
     e->state = WQE_DONE;
     qp_reap(c->qp, net_tx_acked(c->stream));
 }
@@ -115,6 +158,7 @@ static void on_event(struct uiw_conn *c, const struct rdmap_rx_event *ev)
             on_read_done(c);
         }
         break;
+    case RDMAP_RX_ATOMIC_RESPONSE: on_atomic_done(c, ev->original); break;
     case RDMAP_RX_TERMINATE: conn_terminated(c, &ev->term); break;
     case RDMAP_RX_FAULT: on_fault(c); break;
     default: break;
@@ -124,9 +168,9 @@ static void on_event(struct uiw_conn *c, const struct rdmap_rx_event *ev)
 /* --- the loop --- */
 
 /* Gives the Send that begins a buffer. False: none, and the stream is to stand still. */
-static bool provide_recv(struct uiw_conn *c)
+static bool provide_recv(struct uiw_conn *c, unsigned opcode)
 {
-    if (c->absorb_rtr) {
+    if (c->absorb_rtr && !rdmap_opcode_immediate(opcode)) {
         rdmap_rx_give_recv(&c->st, 0);
         return true;
     }
@@ -172,7 +216,7 @@ static bool take_ulpdu(struct uiw_conn *c)
     struct cursor cur = cursor_of(u->v, u->cnt);
     struct rdmap_rx_event ev = rdmap_rx(&c->st, &c->dev->mem, cur);
     while (ev.kind == RDMAP_RX_WANT_RECV) {
-        if (!provide_recv(c)) {
+        if (!provide_recv(c, ev.opcode)) {
             stand_still(c);
             if (!recv_is_there(c)) {
                 return false;

@@ -105,6 +105,7 @@ static bool begin_stream(struct uiw_conn *c)
     }
     struct rdmap_cfg cfg = {.pd = c->qp->pd->id,
                             .id = c->qp->num,
+                            .ext = c->dev->spec.ext,
                             .orq = c->reads,
                             .ord = ord,
                             .irq = c->reads + ord,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sending: pulled by room in the stream. Terminate, then Read Responses and requests in turn; one
+/* Sending: pulled by room in the stream. Terminate, then responses and requests in turn; one
  * message at a time, since peers (siw) do not take interleaved ones. */
 #include "api/conn.h"
 
@@ -13,23 +13,60 @@ struct tx_source {
 
 /* --- choosing --- */
 
-static bool start_read(struct uiw_conn *c, struct send_wqe *e)
+static bool is_sink(struct uiw_conn *c, const struct uiw_sge *sge)
+{
+    struct mspan sink;
+    return ddp_mem_check(&c->dev->mem,
+                         &(struct ddp_access){sge->lkey, sge->addr, sge->length, DDP_LOCAL_WRITE,
+                                              c->qp->pd->id, c->qp->num},
+                         &sink) == DDP_MEM_OK;
+}
+
+static enum uiw_wc_status start_read(struct uiw_conn *c, const struct send_wqe *e)
 {
     struct conn_tx *tx = &c->tx;
     struct rdmap_read_request req = {.len = e->len, .src_stag = e->rkey, .src_to = e->remote};
-    struct mspan sink;
     /* A zero-length Read names no memory; its STag is not 0, which some peers refuse (bugs N02). */
     req.sink_stag = e->num_sge > 0 && e->len > 0 ? e->u.sge[0].lkey : 1;
     req.sink_to = e->num_sge > 0 ? e->u.sge[0].addr : 0;
-    if (e->len > 0 &&
-        ddp_mem_check(&c->dev->mem,
-                      &(struct ddp_access){req.sink_stag, req.sink_to, e->len, DDP_LOCAL_WRITE,
-                                           c->qp->pd->id, c->qp->num},
-                      &sink) != DDP_MEM_OK) {
-        return false;
+    if (e->len > 0 && !is_sink(c, &e->u.sge[0])) {
+        return UIW_WC_LOC_PROT_ERR;
     }
     rdmap_tx_read(&c->st, &req, tx->index, &tx->msg, tx->small);
-    return true;
+    return UIW_WC_SUCCESS;
+}
+
+/* RFC 7306 fig. 5: what a field is when the form of the request does not use it. */
+static struct rdmap_atomic_request atomic_of(const struct send_wqe *e)
+{
+    const struct uiw_atomic *a = &e->u.atomic.args;
+    struct rdmap_atomic_request r = {.stag = e->rkey, .to = e->remote};
+    bool masked =
+        e->opcode == UIW_WR_MASKED_ATOMIC_FETCH_ADD || e->opcode == UIW_WR_MASKED_ATOMIC_CMP_SWAP;
+    if (e->opcode == UIW_WR_ATOMIC_FETCH_ADD || e->opcode == UIW_WR_MASKED_ATOMIC_FETCH_ADD) {
+        r.op = RDMAP_FETCH_ADD;
+        r.data = a->compare_add;
+        r.mask = masked ? a->compare_add_mask : 0;
+        r.compare_mask = UINT64_MAX;
+    } else {
+        r.op = RDMAP_CMP_SWAP;
+        r.data = a->swap;
+        r.mask = masked ? a->swap_mask : UINT64_MAX;
+        r.compare = a->compare_add;
+        r.compare_mask = masked ? a->compare_add_mask : UINT64_MAX;
+    }
+    return r;
+}
+
+static enum uiw_wc_status start_atomic(struct uiw_conn *c, const struct send_wqe *e)
+{
+    struct conn_tx *tx = &c->tx;
+    if (!is_sink(c, &e->u.atomic.sink)) {
+        return UIW_WC_LOC_PROT_ERR;
+    }
+    struct rdmap_atomic_request req = atomic_of(e);
+    rdmap_tx_atomic(&c->st, &req, tx->index, &tx->msg, tx->small);
+    return UIW_WC_SUCCESS;
 }
 
 /* A request with a bad sge sends nothing at all, rather than the part before it. */
@@ -59,72 +96,120 @@ static unsigned send_opcode(const struct send_wqe *e)
     return solicited ? RDMAP_SEND_SE : RDMAP_SEND;
 }
 
-static bool is_read(const struct send_wqe *e)
+static bool awaits_response(const struct send_wqe *e)
 {
-    return e->opcode == UIW_WR_RDMA_READ || e->opcode == UIW_WR_RDMA_READ_WITH_INV;
+    return wqe_is_read(e->opcode) || wqe_is_atomic(e->opcode);
 }
 
-/* A local error ends the stream: what was posted behind the request must not run (RFC 5040 sec 7). */
-static void fail_request(struct uiw_conn *c, uint32_t index, enum uiw_wc_status status)
+static void start_imm(struct uiw_conn *c, const struct send_wqe *e)
 {
-    qp_send_failed(c->qp, index, status);
-    rdmap_fail(&c->st, verdict_bad(LAYER_RDMAP, RDMAP_LOCAL, 0));
-    conn_fault(c, UIW_REASON_LOCAL);
+    bool solicited = (e->flags & UIW_SEND_SOLICITED) != 0;
+    c->tx.imm = true;
+    rdmap_tx_immediate(&c->st, solicited, e->imm, &c->tx.msg, c->tx.small);
 }
 
-/* The next posted request; false: none, or it has to wait for Reads. */
-static bool start_wr(struct uiw_conn *c)
+/* The request's first message, in tx->msg. */
+static enum uiw_wc_status start_message(struct uiw_conn *c, const struct send_wqe *e)
+{
+    if (awaits_response(e)) {
+        if (c->st.orq.cap == 0) {
+            return UIW_WC_LOC_QP_ERR;
+        }
+        return wqe_is_read(e->opcode) ? start_read(c, e) : start_atomic(c, e);
+    }
+    if (!sges_are_good(c, e)) {
+        return UIW_WC_LOC_PROT_ERR;
+    }
+    switch (e->opcode) {
+    case UIW_WR_IMM: start_imm(c, e); break;
+    case UIW_WR_RDMA_WRITE:
+    case UIW_WR_RDMA_WRITE_WITH_IMM:
+        rdmap_tx_write(&c->st, e->rkey, e->remote, e->len, &c->tx.msg);
+        break;
+    default:
+        rdmap_tx_send(&c->st, send_opcode(e), e->opcode == UIW_WR_SEND_WITH_INV ? e->rkey : 0,
+                      e->len, &c->tx.msg);
+        break;
+    }
+    return UIW_WC_SUCCESS;
+}
+
+/* The next posted request, if it has not to wait for Reads and Atomics. */
+static struct send_wqe *next_wr(struct uiw_conn *c)
 {
     struct uiw_qp *qp = c->qp;
     if (qp->sq_next == atomic_load_explicit(&qp->sq.ring.tail, memory_order_acquire)) {
-        return false;
+        return NULL;
     }
     struct send_wqe *e = wq_send(&qp->sq, qp->sq_next);
     if ((e->flags & UIW_SEND_FENCE) != 0 && c->st.orq.cnt > 0) {
-        return false;
+        return NULL;
     }
-    if (is_read(e) && c->st.orq.cap > 0 && !rdmap_orq_room(&c->st)) {
+    if (awaits_response(e) && c->st.orq.cap > 0 && !rdmap_orq_room(&c->st)) {
+        return NULL;
+    }
+    return e;
+}
+
+/* Requests on memory send nothing: all that are next are done now. */
+static void run_local(struct uiw_conn *c)
+{
+    struct uiw_qp *qp = c->qp;
+    struct send_wqe *e;
+    while (!c->st.dead && (e = next_wr(c)) != NULL && mem_is_wr(e->opcode)) {
+        uint32_t index = qp->sq_next++;
+        enum uiw_wc_status status = mem_wr_run(qp, e);
+        if (status != UIW_WC_SUCCESS) {
+            conn_fail_request(c, index, status);
+            return;
+        }
+        e->state = WQE_DONE;
+        qp_reap(qp, net_tx_acked(c->stream));
+    }
+}
+
+/* False: no request may start now. */
+static bool start_wr(struct uiw_conn *c)
+{
+    struct send_wqe *e = next_wr(c);
+    if (e == NULL) {
         return false;
     }
     c->tx.kind = CONN_TX_WR;
-    c->tx.index = qp->sq_next++;
+    c->tx.index = c->qp->sq_next++;
     c->tx.sge = 0;
     c->tx.sge_off = 0;
+    c->tx.imm = false;
     c->tx.lent = false;
     e->state = WQE_STARTED;
-    if (is_read(e)) {
-        if (c->st.orq.cap == 0 || !start_read(c, e)) {
-            fail_request(c, c->tx.index,
-                         c->st.orq.cap == 0 ? UIW_WC_LOC_QP_ERR : UIW_WC_LOC_PROT_ERR);
-            return false;
-        }
-    } else if (!sges_are_good(c, e)) {
-        fail_request(c, c->tx.index, UIW_WC_LOC_PROT_ERR);
-        return false;
-    } else if (e->opcode == UIW_WR_RDMA_WRITE) {
-        rdmap_tx_write(&c->st, e->rkey, e->remote, e->len, &c->tx.msg);
-    } else {
-        uint32_t inv = e->opcode == UIW_WR_SEND_WITH_INV ? e->rkey : 0;
-        rdmap_tx_send(&c->st, send_opcode(e), inv, e->len, &c->tx.msg);
+    enum uiw_wc_status status = start_message(c, e);
+    if (status != UIW_WC_SUCCESS) {
+        conn_fail_request(c, c->tx.index, status);
     }
-    return true;
+    return status == UIW_WC_SUCCESS;
 }
 
 static bool start_response(struct uiw_conn *c)
 {
+    struct conn_tx *tx = &c->tx;
     struct mspan src; /* looked up again for each segment: the region may go meanwhile */
-    c->tx.kind = CONN_TX_RESPONSE;
-    if (!rdmap_tx_response(&c->st, &c->dev->mem, &c->tx.msg, &src)) {
+    bool atomic = rdmap_irq_head(&c->st)->is_atomic;
+    tx->kind = atomic ? CONN_TX_ATOMIC_RESPONSE : CONN_TX_RESPONSE;
+    bool good = atomic ? rdmap_tx_atomic_response(&c->st, &c->dev->mem, &tx->msg, tx->small)
+                       : rdmap_tx_response(&c->st, &c->dev->mem, &tx->msg, &src);
+    if (!good) {
         conn_fault(c, UIW_REASON_FAULT);
-        return false;
     }
-    return true;
+    return good;
 }
 
 /* Begins the next message, if there is one that may go. */
 static bool pick(struct uiw_conn *c)
 {
     struct conn_tx *tx = &c->tx;
+    if (c->qp != NULL && !c->st.dead) {
+        run_local(c);
+    }
     if (c->term_due) {
         c->term_due = false;
         tx->kind = CONN_TX_TERMINATE;
@@ -187,7 +272,7 @@ static bool source_of_sges(struct uiw_conn *c, const struct send_wqe *e, uint32_
 static bool source_of_wr(struct uiw_conn *c, uint32_t off, uint32_t n, struct tx_source *src)
 {
     const struct send_wqe *e = wq_send(&c->qp->sq, c->tx.index);
-    if (is_read(e)) {
+    if (c->tx.imm || awaits_response(e)) {
         src->v[src->cnt++] = (struct span){c->tx.small + off, n};
         return true;
     }
@@ -200,7 +285,7 @@ static bool source_of_wr(struct uiw_conn *c, uint32_t off, uint32_t n, struct tx
 
 static bool source_of_response(struct uiw_conn *c, uint32_t off, uint32_t n, struct tx_source *src)
 {
-    const struct rdmap_read_request *req = &c->st.irq.v[c->st.irq.head].req;
+    const struct rdmap_read_request *req = &rdmap_irq_head(&c->st)->req;
     struct mspan m;
     if (ddp_mem_check(&c->dev->mem,
                       &(struct ddp_access){req->src_stag, req->src_to + off, n, DDP_REMOTE_READ,
@@ -229,7 +314,7 @@ static bool source(struct uiw_conn *c, uint32_t off, uint32_t n, struct tx_sourc
 static void source_gone(struct uiw_conn *c)
 {
     if (c->tx.kind == CONN_TX_WR) {
-        fail_request(c, c->tx.index, UIW_WC_LOC_PROT_ERR);
+        conn_fail_request(c, c->tx.index, UIW_WC_LOC_PROT_ERR);
     } else {
         rdmap_fail_response(&c->st, DDP_MEM_STAG, c->tx.msg.off);
         conn_fault(c, UIW_REASON_FAULT);
@@ -321,21 +406,31 @@ static enum tx_result send_segment(struct uiw_conn *c)
     return may_lend(c, n) ? segment_lent(c, hlen, n) : segment_copied(c, hlen, n);
 }
 
-static void message_done(struct uiw_conn *c)
+static void wr_done(struct uiw_conn *c)
 {
     struct conn_tx *tx = &c->tx;
-    tx->active = false;
-    if (tx->kind == CONN_TX_RESPONSE) {
-        rdmap_irq_pop(&c->st);
-    } else if (tx->kind == CONN_TX_TERMINATE) {
+    struct send_wqe *e = wq_send(&c->qp->sq, tx->index);
+    if (e->opcode == UIW_WR_RDMA_WRITE_WITH_IMM && !tx->imm) {
+        start_imm(c, e); /* at once: nothing of this end comes between but a Terminate */
+        tx->active = true;
+    } else if (!awaits_response(e)) {
+        e->state = tx->lent ? WQE_LENT : WQE_DONE;
+        e->done_at = net_tx_queued(c->stream);
+        qp_reap(c->qp, net_tx_acked(c->stream));
+    }
+}
+
+static void message_done(struct uiw_conn *c)
+{
+    c->tx.active = false;
+    switch (c->tx.kind) {
+    case CONN_TX_WR: wr_done(c); break;
+    case CONN_TX_RESPONSE:
+    case CONN_TX_ATOMIC_RESPONSE: rdmap_irq_pop(&c->st); break;
+    case CONN_TX_TERMINATE:
         net_shutdown(c->stream); /* FIN, so that the peer can read it (RFC 5040 sec 5.4) */
-    } else if (tx->kind == CONN_TX_WR) {
-        struct send_wqe *e = wq_send(&c->qp->sq, tx->index);
-        if (!is_read(e)) {
-            e->state = tx->lent ? WQE_LENT : WQE_DONE;
-            e->done_at = net_tx_queued(c->stream);
-            qp_reap(c->qp, net_tx_acked(c->stream));
-        }
+        break;
+    case CONN_TX_RTR: break;
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include "api/conn_face.h"
 #include "api/error.h"
+#include "api/qp.h"
 #include "base/log.h"
 
 struct async_node {
@@ -69,6 +70,7 @@ static int device_fill(struct uiw_device *dev)
         return fail(ENOMEM, "uiw_device_open: out of memory");
     }
     ddp_mem_table_init(&dev->mem, slots, DEVICE_MEM_SLOTS, dev->mem_recent, DEVICE_MEM_RECENT);
+    dev->mem.lives = qp_lives;
     list_init(&dev->on_loop);
     list_init(&dev->qps);
     list_init(&dev->conns);
@@ -182,7 +184,8 @@ int uiw_device_query(const struct uiw_device *dev, struct uiw_device_attr *attr)
                                      .max_ird = dev->spec.ird,
                                      .max_ord = dev->spec.ord,
                                      .max_mr_size = DEVICE_MAX_MR_SIZE,
-                                     .max_msg = DEVICE_MAX_MSG};
+                                     .max_msg = DEVICE_MAX_MSG,
+                                     .ext = dev->spec.ext};
     strcpy(attr->spec, dev->text);
     attr->mtu = net_mtu(dev->net);
     struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr = dev->spec.net.ip};

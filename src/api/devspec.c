@@ -94,6 +94,11 @@ static bool set_markers(struct devspec *s, const char *value)
     return one_of(value, "on", "off", &s->markers);
 }
 
+static bool set_ext(struct devspec *s, const char *value)
+{
+    return one_of(value, "on", "off", &s->ext);
+}
+
 static bool set_rev(struct devspec *s, const char *value)
 {
     unsigned long n;
@@ -158,6 +163,7 @@ static const struct key keys[] = {
     {"crc", "on or off", set_crc},
     {"markers", "on or off", set_markers},
     {"rev", "1 or 2", set_rev},
+    {"ext", "on or off", set_ext},
     {"ird", "0..128", set_ird},
     {"ord", "0..128", set_ord},
     {"spin", "microseconds, 0..10000", set_spin},
@@ -181,7 +187,7 @@ static int set_key(struct devspec *s, const char *pair)
     return fail(
         EINVAL,
         "device string: unknown key \"%.*s\"; known: ip gw mac mtu progress crc markers rev "
-        "ird ord spin rnr setup",
+        "ext ird ord spin rnr setup",
         (int)n, pair);
 }
 
@@ -233,6 +239,7 @@ int devspec_parse(const char *text, struct devspec *out)
     *out = (struct devspec){.progress = UIW_THREADED,
                             .crc = true,
                             .rev = 2,
+                            .ext = true,
                             .ird = 32,
                             .ord = 32,
                             .spin_us = 20,

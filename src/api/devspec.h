@@ -11,7 +11,7 @@ enum { DEVSPEC_DEPTH_MAX = 128, DEVSPEC_LEN_MAX = 255 };
 struct devspec {
     struct net_cfg net;
     enum uiw_progress progress;
-    bool crc, markers;
+    bool crc, markers, ext;
     uint8_t rev;
     uint16_t ird, ord;
     uint32_t spin_us;

@@ -92,6 +92,7 @@ int uiw_qp_create(struct uiw_pd *pd, const struct uiw_qp_attr *attr, struct uiw_
     qp->num = atomic_fetch_add(&next_num, 1);
     qp->ird = pd->dev->spec.ird;
     qp->ord = pd->dev->spec.ord;
+    list_init(&qp->windows);
     loop_lock(qp->dev->loop);
     list_append(&qp->dev->qps, &qp->on_device);
     qp_count(qp, 1);
@@ -110,6 +111,9 @@ int uiw_qp_destroy(struct uiw_qp *qp)
     }
     device_async_forget_qp(dev, qp->num);
     list_remove(&qp->on_device);
+    while (!list_empty(&qp->windows)) {
+        mem_revoke(&CONTAINER_OF(qp->windows.next, struct uiw_mw, on_qp)->o.mem);
+    }
     qp_count(qp, -1);
     /* Detaching may have put it back on the stack. */
     loop_take_posted(dev->loop);
@@ -141,6 +145,19 @@ void qp_cq_failed(struct uiw_cq *cq)
             loop_post_later(cq->dev->loop, qp);
         }
     }
+}
+
+bool qp_lives(const struct ddp_mem_table *t, uint32_t num)
+{
+    const struct uiw_device *dev = CONTAINER_OF(t, struct uiw_device, mem);
+    LIST_EACH(it, &dev->qps)
+    {
+        const struct uiw_qp *qp = CONTAINER_OF(it, struct uiw_qp, on_device);
+        if (qp->num == num) {
+            return qp_state(qp) == UIW_QP_RTS || qp_state(qp) == UIW_QP_CLOSING;
+        }
+    }
+    return false;
 }
 
 void qp_run(struct uiw_qp *qp)

@@ -46,6 +46,7 @@ struct uiw_qp {
     atomic_uint unseen; /* completions of sends in the CQ */
     struct recv_now recv;
     uint32_t ird, ord;
+    struct list windows;        /* of type 2, bound by it */
     struct uiw_qp *next_posted; /* loop.posted */
     atomic_bool is_posted;
 };
@@ -78,6 +79,9 @@ bool qp_take_recv(struct uiw_qp *qp);
 
 /* Completes qp->recv. wc has status, byte_len, flags, invalidated, vendor_err. */
 void qp_complete_recv(struct uiw_qp *qp, const struct uiw_wc *wc);
+
+/* Whether the QP of that number has a stream, for the STag table of its device. */
+bool qp_lives(const struct ddp_mem_table *t, uint32_t num);
 
 /* Marks the QPs on a CQ that lost completions; they end at their next run. */
 void qp_cq_failed(struct uiw_cq *cq);

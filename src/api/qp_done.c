@@ -6,9 +6,18 @@
 static enum uiw_wc_opcode wc_opcode(const struct send_wqe *e)
 {
     switch (e->opcode) {
-    case UIW_WR_RDMA_WRITE: return UIW_WC_RDMA_WRITE;
+    case UIW_WR_RDMA_WRITE:
+    case UIW_WR_RDMA_WRITE_WITH_IMM: return UIW_WC_RDMA_WRITE;
     case UIW_WR_RDMA_READ:
     case UIW_WR_RDMA_READ_WITH_INV: return UIW_WC_RDMA_READ;
+    case UIW_WR_IMM: return UIW_WC_IMM;
+    case UIW_WR_ATOMIC_FETCH_ADD:
+    case UIW_WR_MASKED_ATOMIC_FETCH_ADD: return UIW_WC_ATOMIC_FETCH_ADD;
+    case UIW_WR_ATOMIC_CMP_SWAP:
+    case UIW_WR_MASKED_ATOMIC_CMP_SWAP: return UIW_WC_ATOMIC_CMP_SWAP;
+    case UIW_WR_BIND_MW: return UIW_WC_BIND_MW;
+    case UIW_WR_REG_MR: return UIW_WC_REG_MR;
+    case UIW_WR_LOCAL_INV: return UIW_WC_LOCAL_INV;
     default: return UIW_WC_SEND;
     }
 }
@@ -153,6 +162,7 @@ const char *uiw_wc_status_text(enum uiw_wc_status status)
         "remote access error",
         "remote operation error",
         "fatal error",
+        "memory window bind error",
     };
     return (size_t)status < ARRAY_LEN(text) ? text[status] : "unknown status";
 }

@@ -7,22 +7,57 @@
 
 #define WR_ID(wr) ((unsigned long long)(wr)->wr_id)
 
+/* What the opcodes ask of a request. */
+struct wr_rule {
+    uint32_t max_sge;
+    bool may_inline, ext;
+};
+
+static const struct wr_rule rules[] = {
+    [UIW_WR_SEND] = {DEVICE_MAX_SGE, true, false},
+    [UIW_WR_SEND_WITH_INV] = {DEVICE_MAX_SGE, true, false},
+    [UIW_WR_RDMA_WRITE] = {DEVICE_MAX_SGE, true, false},
+    [UIW_WR_RDMA_READ] = {1, false, false},
+    [UIW_WR_RDMA_READ_WITH_INV] = {1, false, false},
+    [UIW_WR_IMM] = {0, true, true},
+    [UIW_WR_RDMA_WRITE_WITH_IMM] = {DEVICE_MAX_SGE, true, true},
+    [UIW_WR_ATOMIC_FETCH_ADD] = {1, false, true},
+    [UIW_WR_ATOMIC_CMP_SWAP] = {1, false, true},
+    [UIW_WR_MASKED_ATOMIC_FETCH_ADD] = {1, false, true},
+    [UIW_WR_MASKED_ATOMIC_CMP_SWAP] = {1, false, true},
+    [UIW_WR_BIND_MW] = {0, false, false},
+    [UIW_WR_REG_MR] = {0, false, false},
+    [UIW_WR_LOCAL_INV] = {0, false, false},
+};
+
+static int check_opcode(const struct uiw_qp *qp, const struct uiw_send_wr *wr)
+{
+    if ((unsigned)wr->opcode >= ARRAY_LEN(rules)) {
+        return fail(EINVAL, "uiw_qp_post_send: wr_id %llu: unknown opcode %d", WR_ID(wr),
+                    (int)wr->opcode);
+    }
+    const struct wr_rule *r = &rules[wr->opcode];
+    if (r->ext && !qp->dev->spec.ext) {
+        return fail(EOPNOTSUPP, "uiw_qp_post_send: wr_id %llu: the device is open with ext=off",
+                    WR_ID(wr));
+    }
+    bool as_inline = (wr->flags & UIW_SEND_INLINE) != 0;
+    if ((as_inline && !r->may_inline) ||
+        (r->max_sge < DEVICE_MAX_SGE && wr->num_sge > r->max_sge)) {
+        return fail(EINVAL,
+                    "uiw_qp_post_send: wr_id %llu: opcode %d takes %u sge and %sinline data",
+                    WR_ID(wr), (int)wr->opcode, r->max_sge, r->may_inline ? "" : "no ");
+    }
+    return 0;
+}
+
 static int check_send(const struct uiw_qp *qp, const struct uiw_send_wr *wr, uint32_t len)
 {
     const unsigned known =
         UIW_SEND_FENCE | UIW_SEND_SIGNALED | UIW_SEND_SOLICITED | UIW_SEND_INLINE;
-    bool read = wr->opcode == UIW_WR_RDMA_READ || wr->opcode == UIW_WR_RDMA_READ_WITH_INV;
-    if ((unsigned)wr->opcode > UIW_WR_RDMA_READ_WITH_INV) {
-        return fail(EINVAL, "uiw_qp_post_send: wr_id %llu: unknown opcode %d", WR_ID(wr),
-                    (int)wr->opcode);
-    }
     if ((wr->flags & ~known) != 0) {
         return fail(EINVAL, "uiw_qp_post_send: wr_id %llu: unknown flags 0x%x", WR_ID(wr),
                     wr->flags & ~known);
-    }
-    if (read && (wr->num_sge > 1 || (wr->flags & UIW_SEND_INLINE) != 0)) {
-        return fail(EINVAL, "uiw_qp_post_send: wr_id %llu: a Read takes one sge and no inline data",
-                    WR_ID(wr));
     }
     if ((wr->flags & UIW_SEND_INLINE) != 0 && len > qp->sq.max_inline) {
         return fail(EINVAL, "uiw_qp_post_send: wr_id %llu: %u octets inline, the limit is %u",
@@ -32,7 +67,15 @@ static int check_send(const struct uiw_qp *qp, const struct uiw_send_wr *wr, uin
         return fail(EINVAL, "uiw_qp_post_send: wr_id %llu: %u sges, the limit is %u", WR_ID(wr),
                     wr->num_sge, qp->sq.max_sge);
     }
-    return 0;
+    /* RFC 7306 sec 5.1: 64 bits, aligned so. */
+    if (wqe_is_atomic((unsigned)wr->opcode) &&
+        (len != sizeof(uint64_t) || wr->remote_addr % 8 != 0)) {
+        return fail(EINVAL,
+                    "uiw_qp_post_send: wr_id %llu: an Atomic takes one sge of 8 octets and a "
+                    "remote_addr aligned to 8",
+                    WR_ID(wr));
+    }
+    return mem_wr_check(qp, wr);
 }
 
 static void copy_payload(struct send_wqe *e, const struct uiw_send_wr *wr)
@@ -52,13 +95,27 @@ static void copy_payload(struct send_wqe *e, const struct uiw_send_wr *wr)
     }
 }
 
+static void fill_union(struct send_wqe *e, const struct uiw_send_wr *wr)
+{
+    if (mem_is_wr((unsigned)wr->opcode)) {
+        mem_wr_fill(e, wr);
+    } else if (wqe_is_atomic((unsigned)wr->opcode)) {
+        e->u.atomic = (struct send_atomic){.sink = wr->sg_list[0], .args = wr->atomic};
+    } else {
+        copy_payload(e, wr);
+    }
+}
+
 static int post_one(struct uiw_qp *qp, const struct uiw_send_wr *wr)
 {
     uint32_t len;
     if (!sge_total(wr->sg_list, wr->num_sge, &len)) {
         return fail(EINVAL, "uiw_qp_post_send: wr_id %llu: more than 2^32 - 1 octets", WR_ID(wr));
     }
-    int err = check_send(qp, wr, len);
+    int err = check_opcode(qp, wr);
+    if (err == 0) {
+        err = check_send(qp, wr, len);
+    }
     if (err != 0) {
         return err;
     }
@@ -79,7 +136,8 @@ static int post_one(struct uiw_qp *qp, const struct uiw_send_wr *wr)
     e->status = UIW_WC_SUCCESS;
     e->num_sge = wr->num_sge;
     e->done_at = 0;
-    copy_payload(e, wr);
+    e->imm = wr->imm;
+    fill_union(e, wr);
     ring_push(&qp->sq.ring, 1);
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* uiw: iWARP (RFC 5040, 5041, 5044, 6581) in user space, with a verbs-like API.
+/* uiw: iWARP (RFC 5040, 5041, 5044, 6581, 7306) in user space, with a verbs-like API.
  *
  * Conventions
  * - Functions that return int give 0 (or a count) on success and a negative errno on failure, in
@@ -27,6 +27,7 @@ extern "C" {
 struct uiw_device;
 struct uiw_pd;
 struct uiw_mr;
+struct uiw_mw;
 struct uiw_cq;
 struct uiw_comp_channel;
 struct uiw_srq;
@@ -58,6 +59,8 @@ const char *uiw_version(void);
  *                  data at least as well (RFC 5044 sec 4.4); a peer that asks gets them all the same
  *   markers=off|on ask the peer to send Markers (default off); a peer that asks gets them
  *   rev=2|1        highest MPA revision (default 2, RFC 6581; 1: RFC 5044 frames only)
+ *   ext=on|off     RFC 7306, Atomics and Immediate Data (default on). It is not negotiated: the peer has
+ *                  to know them too, or ends the stream when the first comes
  *   ird=N ord=N    largest depths, 0..128 (default 32)
  *   spin=US        microseconds that the thread, or a blocking call, spins before it sleeps (default 20)
  *   rnr=SECONDS    a Send that meets no receive buffer: 0 ends the stream (RFC 5041 sec 7.1, default);
@@ -80,12 +83,13 @@ struct uiw_device_attr {
     struct sockaddr_storage addr; /* the device's address; port 0 */
     uint32_t mtu;
     uint32_t max_send_wr, max_recv_wr; /* per QP */
-    uint32_t max_sge;                  /* of Sends, Writes and receives; a Read has 1 */
+    uint32_t max_sge;                  /* of Sends, Writes and receives; a Read or Atomic has 1 */
     uint32_t max_inline;               /* octets */
     uint32_t max_cqe;
     uint32_t max_ird, max_ord;
     uint64_t max_mr_size; /* octets */
     uint64_t max_msg;     /* octets of one message: 2^32 - 1 */
+    bool ext;             /* Atomics and Immediate Data are offered (RFC 7306) */
 };
 int uiw_device_query(const struct uiw_device *dev, struct uiw_device_attr *attr);
 
@@ -101,15 +105,25 @@ int uiw_device_fd(struct uiw_device *dev);
 /* --- memory ------------------------------------------------------------------------------------ */
 
 int uiw_pd_create(struct uiw_device *dev, struct uiw_pd **out);
-int uiw_pd_destroy(struct uiw_pd *pd); /* -EBUSY while regions, SRQs or QPs are left */
+int uiw_pd_destroy(struct uiw_pd *pd); /* -EBUSY while regions, windows, SRQs or QPs are left */
 
 enum uiw_access {
     UIW_ACCESS_LOCAL_WRITE = 0x01,
     UIW_ACCESS_REMOTE_READ = 0x02,
     UIW_ACCESS_REMOTE_WRITE = 0x04,  /* needs LOCAL_WRITE */
+    UIW_ACCESS_REMOTE_ATOMIC = 0x08, /* needs LOCAL_WRITE; the only right that Atomics ask for */
     UIW_ACCESS_ZERO_BASED = 0x10,    /* offsets begin at 0 instead of the address */
     UIW_ACCESS_NO_REMOTE_INV = 0x20, /* a Send with Invalidate must not revoke it */
+    UIW_ACCESS_MW_BIND = 0x40,       /* windows may be bound to it */
 };
+
+/* Who may invalidate. An STag is open to all connections of its PD unless it was made for one QP, and a
+ * peer may revoke it by a Send with Invalidate. RFC 5040 sec 8.1.1 forbids that for an STag in use on
+ * several streams: here that is one that the peer of another living connection has read, written or
+ * changed by an Atomic since it became valid; the Send is then a fault (0/1/09). So an STag that is told
+ * to one peer can be revoked by that peer however many connections the PD has, as storage protocols and
+ * other stacks do. Where not even an unused STag may fall to a peer that guessed it, use uiw_mr_reg_qp(),
+ * type 2 windows or NO_REMOTE_INV; regions made by uiw_mr_share() are never revoked by peers. */
 
 /* Registers length octets (1 .. 2^48) at addr for the connections of that PD. Local read is always
  * given. -EINVAL: length 0, unknown or contradicting access. The memory stays the caller's and must
@@ -121,14 +135,69 @@ int uiw_mr_reg(struct uiw_pd *pd, void *addr, uint64_t length, unsigned access,
 int uiw_mr_reg_qp(struct uiw_qp *qp, void *addr, uint64_t length, unsigned access,
                   struct uiw_mr **out);
 
+/* A second region over the memory of mr, with its own STag, PD and access; each is deregistered by itself.
+ * Its peers cannot revoke it. -EINVAL: access, PDs of two devices, or mr is not valid now. */
+int uiw_mr_share(struct uiw_mr *mr, struct uiw_pd *pd, unsigned access, struct uiw_mr **out);
+
+/* A region for up to max_length octets that has an STag but is not valid: UIW_WR_REG_MR gives it memory and
+ * makes it valid, UIW_WR_LOCAL_INV or a Send with Invalidate takes that back, any number of times. */
+int uiw_mr_alloc(struct uiw_pd *pd, uint64_t max_length, struct uiw_mr **out);
+
+enum uiw_rereg { UIW_REREG_TRANSLATION = 0x1, UIW_REREG_PD = 0x2, UIW_REREG_ACCESS = 0x4 };
+
+struct uiw_mr_change {
+    unsigned what; /* enum uiw_rereg */
+    void *addr;    /* TRANSLATION */
+    uint64_t length;
+    struct uiw_pd *pd; /* PD */
+    unsigned access;   /* ACCESS */
+};
+
+/* Changes a region at once, as uiw_mr_dereg() and a new registration would, but keeps the STag; one that
+ * had been revoked is valid again. On failure the region is as it was. -EINVAL: the change, a region of
+ * uiw_mr_alloc(), a PD of another device or one other than its QP's; -EBUSY: windows are bound to it. */
+int uiw_mr_rereg(struct uiw_mr *mr, const struct uiw_mr_change *change);
+
 /* Takes effect at once: when it returns no octet of the memory is read or written any more, whatever
- * the peer sends; work that still names it fails. */
+ * the peer sends; work that still names it fails. -EBUSY while windows are bound to it. */
 int uiw_mr_dereg(struct uiw_mr *mr);
 
 uint32_t uiw_mr_lkey(const struct uiw_mr *mr); /* for struct uiw_sge */
-uint32_t uiw_mr_rkey(const struct uiw_mr *mr); /* the STag to tell the peer; the same number */
+uint32_t uiw_mr_rkey(const struct uiw_mr *mr); /* the STag to tell the peer; the same number. Of
+                                                  uiw_mr_alloc(): that of the last posted REG_MR */
 uint64_t uiw_mr_addr(const struct uiw_mr *mr); /* offset of the first octet: address, or 0 */
 uint64_t uiw_mr_length(const struct uiw_mr *mr);
+
+/* A window opens a part of a region to peers, with remote rights of its own, as a request in the order of
+ * a send queue. What of it names memory is checked when its turn has come. */
+enum uiw_mw_type {
+    UIW_MW_TYPE_1 =
+        1, /* open to its PD (or to the QP that its region is for). Bound again it moves, bound
+                          to length 0 it closes; each time its STag gets a new key that the library draws.
+                          Cannot be invalidated */
+    UIW_MW_TYPE_2 =
+        2, /* open to the QP that bound it; the program chooses the key. Bound again only after
+                          UIW_WR_LOCAL_INV, the peer's Send with Invalidate or the end of that QP */
+};
+int uiw_mw_create(struct uiw_pd *pd, enum uiw_mw_type type, struct uiw_mw **out);
+
+/* Closes it at once. */
+int uiw_mw_destroy(struct uiw_mw *mw);
+
+uint32_t
+uiw_mw_rkey(const struct uiw_mw *mw); /* the STag of the last posted bind; before: not valid */
+
+/* Arguments of UIW_WR_BIND_MW and UIW_WR_REG_MR. */
+struct uiw_bind {
+    struct uiw_mw *mw; /* BIND_MW */
+    struct uiw_mr
+        *mr; /* BIND_MW: the region, with MW_BIND, and LOCAL_WRITE if access writes; may be NULL
+                          when length is 0. REG_MR: the region of uiw_mr_alloc() */
+    uint64_t addr; /* BIND_MW: where in the region, in its offsets. REG_MR: an address */
+    uint64_t length;
+    unsigned access; /* BIND_MW: REMOTE_READ, _WRITE, _ATOMIC, ZERO_BASED, NO_REMOTE_INV */
+    uint8_t key;     /* the low 8 bits of the STag; not for type 1 */
+};
 
 /* --- completions ------------------------------------------------------------------------------- */
 
@@ -141,6 +210,7 @@ enum uiw_wc_status {
     UIW_WC_REM_ACCESS_ERR, /* the peer's Terminate: STag, bounds, rights */
     UIW_WC_REM_OP_ERR,     /* the peer's Terminate: anything else */
     UIW_WC_FATAL_ERR,      /* a protocol fault of the peer met this request */
+    UIW_WC_MW_BIND_ERR,    /* a bind, registration or invalidation that cannot be carried out */
 };
 const char *uiw_wc_status_text(enum uiw_wc_status status);
 
@@ -149,20 +219,29 @@ enum uiw_wc_opcode {
     UIW_WC_RDMA_WRITE,
     UIW_WC_RDMA_READ,
     UIW_WC_RECV,
+    UIW_WC_IMM,
+    UIW_WC_ATOMIC_FETCH_ADD, /* masked or not */
+    UIW_WC_ATOMIC_CMP_SWAP,
+    UIW_WC_BIND_MW,
+    UIW_WC_REG_MR,
+    UIW_WC_LOCAL_INV,
 };
 
-enum uiw_wc_flags { UIW_WC_WITH_INV = 0x1, UIW_WC_SOLICITED = 0x2 };
+enum uiw_wc_flags { UIW_WC_WITH_INV = 0x1, UIW_WC_SOLICITED = 0x2, UIW_WC_WITH_IMM = 0x4 };
 
 struct uiw_wc {
     uint64_t wr_id;
     enum uiw_wc_status status;
     enum uiw_wc_opcode opcode; /* valid with every status */
-    uint32_t byte_len;         /* of a receive or Read; success only */
+    uint32_t byte_len;         /* of a receive, Read or Atomic; success only */
     uint32_t qp_num;
     uint32_t flags;
     uint32_t invalidated; /* with UIW_WC_WITH_INV: the STag that the peer's Send revoked here */
     uint32_t vendor_err;  /* 0, or layer << 16 | type << 8 | code of RFC 5040 sec 4.8 */
     void *qp_user;
+    uint64_t
+        imm; /* with UIW_WC_WITH_IMM: the peer's Immediate Data, 8 octets; the receive's memory is
+                     left as it was */
 };
 
 /* Wakes programs that sleep: fd is readable while an event waits. */
@@ -243,13 +322,37 @@ enum uiw_wr_opcode {
     UIW_WR_RDMA_WRITE,
     UIW_WR_RDMA_READ,          /* one sge, with local write */
     UIW_WR_RDMA_READ_WITH_INV, /* the sge's lkey is revoked when the Read is done */
+
+    /* RFC 7306; -EOPNOTSUPP when the device is open with ext=off. */
+    UIW_WR_IMM,                 /* imm alone, which completes a receive of the peer; no sge */
+    UIW_WR_RDMA_WRITE_WITH_IMM, /* a Write, then imm when its data is in place: one request here */
+    /* One sge of 8 octets, with local write, gets the value that was at remote_addr (aligned to 8), in
+     * the order of this machine. */
+    UIW_WR_ATOMIC_FETCH_ADD, /* adds atomic.compare_add */
+    UIW_WR_ATOMIC_CMP_SWAP,  /* atomic.swap if it was atomic.compare_add */
+    /* Fields that end at each set bit of compare_add_mask are added by themselves. */
+    UIW_WR_MASKED_ATOMIC_FETCH_ADD,
+    /* The bits of swap_mask are swapped if the bits of compare_add_mask are equal. */
+    UIW_WR_MASKED_ATOMIC_CMP_SWAP,
+
+    /* Of this end only: take effect in their turn, which with UIW_SEND_FENCE is after all earlier Reads
+     * and Atomics. No sge. What cannot be done completes with UIW_WC_MW_BIND_ERR and ends the stream. */
+    UIW_WR_BIND_MW, /* bind: mw, not bound if of type 2, to the part of mr */
+    UIW_WR_REG_MR,  /* bind: mr, not valid now, to the memory */
+    UIW_WR_LOCAL_INV, /* invalidate: the STag of a region, or of a type 2 window of this QP. Windows of a
+                         region that was invalidated are dead with it. Invalid already: done */
 };
 
 enum uiw_send_flags {
-    UIW_SEND_FENCE = 0x1, /* starts when all earlier Reads are done */
+    UIW_SEND_FENCE = 0x1, /* starts when all earlier Reads and Atomics are done */
     UIW_SEND_SIGNALED = 0x2,
-    UIW_SEND_SOLICITED = 0x4,
-    UIW_SEND_INLINE = 0x8, /* the data is copied by the call; lkeys are not looked at */
+    UIW_SEND_SOLICITED = 0x4, /* Sends, Immediate Data */
+    UIW_SEND_INLINE = 0x8,    /* the data is copied by the call; lkeys are not looked at */
+};
+
+struct uiw_atomic {
+    uint64_t compare_add, swap;
+    uint64_t compare_add_mask, swap_mask; /* of the masked forms */
 };
 
 struct uiw_send_wr {
@@ -262,6 +365,9 @@ struct uiw_send_wr {
     uint64_t remote_addr;
     uint32_t rkey;
     uint32_t invalidate;
+    uint64_t imm; /* a number: big-endian on the wire */
+    struct uiw_atomic atomic;
+    struct uiw_bind bind;
 };
 
 struct uiw_recv_wr {
@@ -273,15 +379,19 @@ struct uiw_recv_wr {
 
 /* Posts a chain. On failure *bad (if not NULL) is the first request that was not taken; those before
  * it are. -EINVAL: opcode, flags, too many sges, inline data above max_inline, a message above 2^32-1
- * octets; -ENOMEM: the queue is full. A slot is free again when its request is done and, if
- * that made a completion, the program has polled it: a CQ with room for all slots cannot overflow. Before the connection is up requests wait; in the error state they are flushed, and
- * while the QP is closing sends are refused with -ESHUTDOWN (RFC 5040 sec 6.2). The
- * memory named belongs to the request until its completion (for an unsignalled one: until that of a
- * later one). A completion of a Send or Write means that the data is on its way and the memory is
- * free, not that the peer has it. */
+ * octets, what its opcode asks for; -ENOMEM: the queue is full. A slot is free again when its request
+ * is done and, if that made a completion, the program has polled it: a CQ with room for all slots
+ * cannot overflow. Before the connection is up requests wait; in the error state they are flushed, and
+ * while the QP is closing sends are refused with -ESHUTDOWN (RFC 5040 sec 6.2). The memory named
+ * belongs to the request until its completion (for an unsignalled one: until that of a later one). A
+ * completion of a Send or Write means that the data is on its way and the memory is free, not that the
+ * peer has it. */
 int uiw_qp_post_send(struct uiw_qp *qp, struct uiw_send_wr *wr, struct uiw_send_wr **bad);
 int uiw_qp_post_recv(struct uiw_qp *qp, struct uiw_recv_wr *wr, struct uiw_recv_wr **bad);
 int uiw_srq_post_recv(struct uiw_srq *srq, struct uiw_recv_wr *wr, struct uiw_recv_wr **bad);
+
+/* Posts one UIW_WR_BIND_MW; flags as of any request. */
+int uiw_mw_bind(struct uiw_qp *qp, uint64_t wr_id, unsigned flags, const struct uiw_bind *bind);
 
 /* --- connections ------------------------------------------------------------------------------- */
 

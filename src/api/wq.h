@@ -15,12 +15,26 @@ enum wqe_state {
     WQE_DONE,
 };
 
+struct send_atomic {
+    struct uiw_sge sink;
+    struct uiw_atomic args;
+};
+
+/* BIND_MW, REG_MR. */
+struct send_bind {
+    uint32_t target; /* the STag that the window or region is to have */
+    uint32_t region; /* BIND_MW: the region's STag */
+    uint64_t addr, length;
+    unsigned access;
+};
+
 /* A posted send. What was posted is copied: the program's structs are free after the call. */
 struct send_wqe {
     uint64_t wr_id;
     uint64_t remote;
     uint64_t done_at; /* stream offset */
-    uint32_t rkey;    /* or the STag to invalidate */
+    uint64_t imm;
+    uint32_t rkey; /* or the STag to invalidate */
     uint32_t len;
     uint8_t opcode; /* enum uiw_wr_opcode */
     uint8_t flags;  /* enum uiw_send_flags, SIGNALED worked out */
@@ -30,8 +44,20 @@ struct send_wqe {
     union { /* inline data takes the room of the sge list: the two limits are one (bugs Q06) */
         struct uiw_sge sge[1];
         uint8_t data[1];
+        struct send_atomic atomic;
+        struct send_bind bind;
     } u;
 };
+
+static inline bool wqe_is_atomic(unsigned opcode)
+{
+    return opcode >= UIW_WR_ATOMIC_FETCH_ADD && opcode <= UIW_WR_MASKED_ATOMIC_CMP_SWAP;
+}
+
+static inline bool wqe_is_read(unsigned opcode)
+{
+    return opcode == UIW_WR_RDMA_READ || opcode == UIW_WR_RDMA_READ_WITH_INV;
+}
 
 struct recv_wqe {
     uint64_t wr_id;
@@ -65,7 +91,8 @@ static inline struct send_wqe *wq_send(const struct wq *q, uint32_t index)
 static inline size_t send_wqe_size(uint32_t max_sge, uint32_t max_inline)
 {
     size_t sges = (size_t)max_sge * sizeof(struct uiw_sge);
-    return offsetof(struct send_wqe, u) + (sges > max_inline ? sges : max_inline);
+    size_t room = offsetof(struct send_wqe, u) + (sges > max_inline ? sges : max_inline);
+    return room > sizeof(struct send_wqe) ? room : sizeof(struct send_wqe);
 }
 
 static inline size_t recv_wqe_size(uint32_t max_sge)

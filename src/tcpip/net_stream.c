@@ -231,7 +231,8 @@ void net_stream_attach(struct net_stream *s, struct tcp_pcb *pcb)
     pcb->keep_intvl = KEEP_INTERVAL_MS;
     pcb->keep_cnt = KEEP_PROBES;
     s->emss = max_u32(min_u32(pcb->mss, s->net->link->mtu - VNET_IP4 - VNET_TCP), NET_SEG_MIN);
-    s->emss = min_u32(s->emss, NET_SEG_MAX);
+    /* FPDUs are multiples of 4: only segments that are, too, begin with one (RFC 5044 sec 5.1). */
+    s->emss = min_u32(s->emss, NET_SEG_MAX) & ~3u;
     net_addr_fill(&s->local, &pcb->local_ip, pcb->local_port);
     net_addr_fill(&s->remote, &pcb->remote_ip, pcb->remote_port);
 }

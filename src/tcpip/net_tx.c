@@ -13,6 +13,7 @@ enum {
     ROOM_MAX = 2 * NET_CHUNK,
     CHUNK_STOCK = 5,
     ITEMS_SPARE = 44,
+    ITEMS_OF_PIECE = 2, /* what one more commit or lend adds; keeps what net_tx_room() promised */
 };
 
 /* --- chunks --- */
@@ -128,9 +129,10 @@ static bool stocked(struct net *net)
     return true;
 }
 
-static uint32_t room(const struct net_stream *s)
+/* With so many items to spare. */
+static uint32_t room(const struct net_stream *s, uint32_t spare)
 {
-    if (!may_send(s) || s->item_count > NET_ITEMS - ITEMS_SPARE || !stocked(s->net)) {
+    if (!may_send(s) || s->item_count + spare > NET_ITEMS || !stocked(s->net)) {
         return 0;
     }
     uint64_t limit = min_u32(min_u32(s->pcb->cwnd, s->pcb->snd_wnd), TCP_SND_BUF) + NET_AHEAD;
@@ -140,7 +142,7 @@ static uint32_t room(const struct net_stream *s)
 
 uint32_t net_tx_room(struct net_stream *s)
 {
-    uint32_t n = room(s);
+    uint32_t n = room(s, ITEMS_SPARE);
     s->want_room |= n < NET_CHUNK;
     return n;
 }
@@ -154,7 +156,7 @@ static bool refuse(struct net_stream *s)
 /* A chunk's worth is what the owner may ask for at most, and he is not called for less. */
 void net_tx_tell_room(struct net_stream *s)
 {
-    if (s->want_room && !s->orphan && s->listener == NULL && room(s) >= NET_CHUNK) {
+    if (s->want_room && !s->orphan && s->listener == NULL && room(s, ITEMS_SPARE) >= NET_CHUNK) {
         s->want_room = false;
         net_tell(s->net, &s->news, NET_EV_ROOM);
     }
@@ -183,7 +185,7 @@ static void add_item(struct net_stream *s, struct net_item item)
 
 uint8_t *net_tx_reserve(struct net_stream *s, uint32_t n)
 {
-    if (n > NET_CHUNK || room(s) < n) {
+    if (n > NET_CHUNK || room(s, ITEMS_OF_PIECE) < n) {
         refuse(s);
         return NULL;
     }
@@ -223,7 +225,7 @@ void net_tx_commit(struct net_stream *s, uint32_t n)
 /* Lent pieces fill the present segment to its end and go on in the next. */
 bool net_tx_lend(struct net_stream *s, const void *p, uint32_t n)
 {
-    if (room(s) < n) {
+    if (room(s, ITEMS_OF_PIECE) < n) {
         return refuse(s);
     }
     net_stream_widen(s);
