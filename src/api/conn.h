@@ -167,7 +167,5 @@ void cm_forget(struct uiw_conn *c);                    /* the program never saw 
 bool cm_raise(struct uiw_conn *c, struct cm_event *e); /* takes e */
 struct cm_event *cm_event_new(struct uiw_conn *c, enum uiw_event_type type);
 int cm_errno_of(enum uiw_reason reason);
-/* The program will never hear of it: off its listener's account. */
-void cm_forget(struct uiw_conn *c);
 
 #endif

@@ -136,17 +136,12 @@ static void leave_listener(struct uiw_conn *c)
 
 void cm_forget(struct uiw_conn *c)
 {
-    if (c->listener != NULL) {
-        leave_listener(c);
-        c->channel->users--;
-    }
-}
-
-void cm_forget(struct uiw_conn *c)
-{
     c->orphan = true;
-    c->channel->users--;
-    leave_listener(c);
+    /* Without a listener it is the listener's end that brought this about, and it counts itself. */
+    if (c->listener != NULL) {
+        c->channel->users--;
+        leave_listener(c);
+    }
 }
 
 int uiw_event_get(struct uiw_event_channel *ch, struct uiw_event *ev)

@@ -54,7 +54,6 @@ void conn_end(struct uiw_conn *c, enum uiw_reason reason, const struct verdict *
     if (c->initiator || c->asked) {
         raise_last(c, reason, v, text);
     } else {
-        c->orphan = true;
         cm_forget(c);
     }
 }
