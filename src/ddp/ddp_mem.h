@@ -43,7 +43,7 @@ struct ddp_mem {
     /* The stream whose peer has used the STag since it became valid; 0: none, or DDP_MEM_MANY. */
     uint32_t user;
     /* Of a window: its region, without which it is not valid either. */
-    const struct ddp_mem *parent;
+    struct ddp_mem *parent;
 };
 
 struct ddp_mem_table {

@@ -76,7 +76,7 @@ static const struct {
     {0x01030000, 0xe0, UIW_WC_REM_ACCESS_ERR,
      "peer: RDMAP remote protection error: STag not associated with the stream"},
     {0x01040000, 0xe0, UIW_WC_REM_ACCESS_ERR, "peer: RDMAP remote protection error: TO wrap"},
-    {0x01090000, 0xc0, UIW_WC_REM_ACCESS_ERR,
+    {0x01090000, 0xc0, UIW_WC_WR_FLUSH_ERR,
      "peer: RDMAP remote protection error: STag cannot be invalidated"},
     {0x02050000, 0xc0, UIW_WC_WR_FLUSH_ERR,
      "peer: RDMAP remote operation error: invalid RDMAP version"},
