@@ -29,6 +29,9 @@ JOINED = {"mpa", "rdmap"}
 PROGRAMS = ("tools/", "examples/")
 CODEC_TOOLS = re.compile(r"tools/uiw-dump[^/]*\.[ch]$")
 CODECS = {"mpa", "ddp", "rdmap", "base"}
+# The player of vector files is a peer: it has the codecs, and streams of octets to send them on.
+PLAYER = re.compile(r"tools/conform/[^/]*\.[ch]$")
+PLAYER_HEADERS = {"tcpip/net.h", "api/devspec.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 LWIP = re.compile(r"^(lwip|netif|arch)/|^(lwipopts|uiw_hooks)\.h$")
@@ -66,7 +69,9 @@ def program_fault(name, quoted, header):
             return "lwIP headers belong in src/tcpip only"
         here = os.path.join(tree.ROOT, os.path.dirname(name), header)
         return None if not quoted or os.path.isfile(here) else "no such file beside this one"
-    if CODEC_TOOLS.match(name) and other in CODECS:
+    if (CODEC_TOOLS.match(name) or PLAYER.match(name)) and other in CODECS:
+        return None
+    if PLAYER.match(name) and header in PLAYER_HEADERS:
         return None
     return "programs may include api/uiw.h only"
 

@@ -7,6 +7,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "octets.h"
+
 static const char blanks[] = " \t\r\n";
 
 void vec_fail(struct vec *v, unsigned line, const char *fmt, ...)
@@ -22,46 +24,6 @@ void vec_fail(struct vec *v, unsigned line, const char *fmt, ...)
     vprintf(fmt, ap);
     va_end(ap);
     printf("\n");
-}
-
-/* --- octets --- */
-
-/* One group: hex digits, zero:N, pattern:N, pattern:N@K. Returns how many, or -1. */
-static int64_t hex_group(const char *s, uint8_t *out, uint32_t max)
-{
-    size_t digits = strlen(s);
-    if (digits % 2 != 0 || digits / 2 > max || strspn(s, "0123456789abcdefABCDEF") != digits) {
-        return -1;
-    }
-    for (size_t i = 0; i < digits; i += 2) {
-        const char two[3] = {s[i], s[i + 1], 0};
-        out[i / 2] = (uint8_t)strtoul(two, NULL, 16);
-    }
-    return (int64_t)(digits / 2);
-}
-
-static int64_t octet_group(const char *s, uint8_t *out, uint32_t max)
-{
-    unsigned n, from = 0;
-    int end = -1;
-    if (sscanf(s, "zero:%u%n", &n, &end) == 1 && end >= 0 && s[end] == 0 && n <= max) {
-        memset(out, 0, n);
-        return n;
-    }
-    end = -1;
-    bool is = sscanf(s, "pattern:%u%n", &n, &end) == 1;
-    if (is && end >= 0 && s[end] == '@') {
-        int more = -1;
-        is = sscanf(s + end, "@%u%n", &from, &more) == 1;
-        end += more;
-    }
-    if (is && end >= 0 && s[end] == 0 && n <= max) {
-        for (unsigned i = 0; i < n; i++) {
-            out[i] = (uint8_t)(7 * (i + from) + 3);
-        }
-        return n;
-    }
-    return hex_group(s, out, max);
 }
 
 /* --- reading --- */
@@ -99,13 +61,25 @@ static void add_octets(struct vec *v, unsigned line, bool build, char *rest)
     v->build = build;
     char *save = NULL;
     for (char *w = strtok_r(rest, blanks, &save); w != NULL; w = strtok_r(NULL, blanks, &save)) {
-        int64_t n = octet_group(w, v->bytes + v->n, VEC_BYTES - v->n);
+        int64_t n = octets_group(w, v->bytes + v->n, VEC_BYTES - v->n);
         if (n < 0) {
             vec_fail(v, line, "bad octets '%s'", w);
             return;
         }
         v->n += (uint32_t)n;
     }
+}
+
+/* For people, for the tables, or for the player. */
+static bool says_nothing_here(const char *word)
+{
+    static const char *const words[] = {"text", "proves", "answer", "level", "base", "cut"};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        if (strcmp(words[i], word) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void add_line(struct vec *v, unsigned line, const char *word, char *rest)
@@ -124,8 +98,7 @@ static void add_line(struct vec *v, unsigned line, const char *word, char *rest)
         }
     } else if (strcmp(word, "=") == 0 || strcmp(word, "<") == 0) {
         add_octets(v, line, word[0] == '=', rest);
-    } else if (strcmp(word, "text") != 0 && strcmp(word, "proves") != 0 &&
-               strcmp(word, "answer") != 0) {
+    } else if (!says_nothing_here(word)) {
         vec_fail(v, line, "unknown line '%s'", word);
     }
 }
@@ -160,7 +133,7 @@ bool vec_read(FILE *f, const char *file, unsigned *line, struct vec *v)
     strcpy(v->name, "-");
     char *text = NULL;
     size_t size = 0;
-    bool begun = false;
+    bool begun = false, play = false;
     long here = ftell(f);
     while (getline(&text, &size, f) >= 0) {
         ++*line;
@@ -176,10 +149,15 @@ bool vec_read(FILE *f, const char *file, unsigned *line, struct vec *v)
             }
             if (is_new) {
                 begun = true;
+                play = false;
                 begin(v, file, *line, text + end);
-            } else if (begun) {
+            } else if (strcmp(word, "play") == 0) {
+                play = true; /* the rest is the player's */
+            } else if (begun && !play) {
                 add_line(v, *line, word, text + end);
-            } else {
+            } else if (!begun && strcmp(word, "scenario") == 0) {
+                break;
+            } else if (!begun) {
                 vec_fail(v, *line, "'%s' before the first vector line", word);
             }
         }
@@ -265,7 +243,7 @@ uint32_t vec_octets(struct vec *v, struct vec_line *l, const char *key, uint8_t 
     for (unsigned i = 0; i < l->cnt; i++) {
         if (strcmp(l->arg[i].key, key) == 0) {
             l->arg[i].used = true;
-            int64_t got = octet_group(l->arg[i].val, out + n, max - n);
+            int64_t got = octets_group(l->arg[i].val, out + n, max - n);
             if (got < 0) {
                 vec_fail(v, l->line, "bad octets '%s'", l->arg[i].val);
                 return n;

@@ -37,6 +37,7 @@ struct play_out {
     char why[1000]; /* of anything but PASS */
     char log[4000]; /* what the tested end's events were, as far as fetched */
     uint64_t ms;
+    uint64_t octets; /* that we sent on the longest stream */
 };
 
 void play_run(const struct play_cfg *cfg, const struct script *s, struct play_out *out);

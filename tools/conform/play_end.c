@@ -41,8 +41,9 @@ static bool differs(struct play *p, const struct script_line *l, const uint8_t *
     char a[220], b[220];
     octets_show(p->in.octets + DDP_UNTAGGED_LEN, p->in.seg.plen, a, sizeof a);
     octets_show(want, n, b, sizeof b);
-    return play_fail(p, l, "the Terminate's layer, type and code are right, its octets are %s, "
-                           "must be %s",
+    return play_fail(p, l,
+                     "the Terminate's layer, type and code are right, its octets are %s, "
+                     "must be %s",
                      a, b);
 }
 

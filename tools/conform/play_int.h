@@ -55,10 +55,10 @@ struct play_stream {
     uint32_t held_n, held_room;
     uint64_t tx_octets;
     uint32_t tx_msn[DDP_QNS], rx_msn[DDP_QNS];
-    uint32_t tx_mo[DDP_QNS]; /* of the message that is open */
+    uint32_t tx_mo[DDP_QNS];                     /* of the message that is open */
     struct rdmap_read_request asked[PLAY_READS]; /* of us, unanswered */
     unsigned asked_cnt;
-    uint32_t answered; /* octets of the first that are sent */
+    uint32_t answered;                            /* octets of the first that are sent */
     struct rdmap_read_request asking[PLAY_READS]; /* by us, unanswered */
     unsigned asking_cnt;
     struct play_sent sent[PLAY_SENT];
@@ -95,12 +95,12 @@ struct play {
     struct play_var var[PLAY_VARS];
     unsigned vars;
     unsigned limit_ms;
-    bool soft; /* the line is a recommendation */
-    bool over; /* failed, or cannot go on */
+    bool soft;          /* the line is a recommendation */
+    bool over;          /* failed, or cannot go on */
     uint32_t atomic_id; /* of the last Atomic Request that came */
     struct play_seg in;
     struct mpa_ulpdu ulpdu;
-    uint8_t *msg; /* PLAY_MESSAGE octets: built or put together */
+    uint8_t *msg;  /* PLAY_MESSAGE octets: built or put together */
     uint8_t *want; /* the same */
 };
 

@@ -26,6 +26,9 @@ void play_drop(struct play *p, unsigned no, bool reset)
     if (st->conn != NULL) {
         p->cfg->tr->ops->drop(st->conn, reset);
     }
+    if (no > 0 && st->tx_octets > p->out->octets) {
+        p->out->octets = st->tx_octets;
+    }
     free(st->in);
     free(st->held);
     free(st);

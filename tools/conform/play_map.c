@@ -11,8 +11,8 @@ static const struct {
     uint64_t to;
     const char *region;
 } standard[] = {
-    {0x0000a501, 0, "rw"},         {0x0000c703, 0x3000, "ro"},     {0x0000c704, 0x5000, "wo"},
-    {0x0000a601, 0, "other"},      {0xd8040001, 0, "inv1"},        {0xd8040002, 0, "inv2"},
+    {0x0000a501, 0, "rw"},         {0x0000c703, 0x3000, "ro"},   {0x0000c704, 0x5000, "wo"},
+    {0x0000a601, 0, "other"},      {0xd8040001, 0, "inv1"},      {0xd8040002, 0, "inv2"},
     {0x00001234, 0x1000, "small"}, {0x0000b602, 0x2000, "sink"},
 };
 
@@ -30,7 +30,9 @@ static bool map(struct play *p, uint8_t *stag, uint8_t *to)
         if (standard[i].stag != get_be32(stag)) {
             continue;
         }
-        const struct play_region *r = play_region(p, standard[i].region);
+        /* The vectors of RFC 7306 give that one STag another right. */
+        bool atomic = strcmp(p->s->rfc, "rfc7306") == 0 && strcmp(standard[i].region, "ro") == 0;
+        const struct play_region *r = play_region(p, atomic ? "at" : standard[i].region);
         if (r == NULL) {
             return false;
         }
@@ -63,6 +65,15 @@ static bool map_ulpdu(struct play *p, uint8_t *u, uint32_t n)
            map(p, u + 26, u + 30);
 }
 
+/* A Read Request has an answer to come. */
+static void note_read(struct play_stream *st, const uint8_t *u, uint32_t n)
+{
+    bool whole = n == DDP_UNTAGGED_LEN + RDMAP_READ_REQUEST_LEN && (u[0] & 0x80) == 0;
+    if (whole && rdmap_opcode(u[1]) == RDMAP_READ_REQUEST && st->asking_cnt < PLAY_READS) {
+        rdmap_read_request_unpack(u + DDP_UNTAGGED_LEN, &st->asking[st->asking_cnt++]);
+    }
+}
+
 /* One FPDU of the vector: as it is, or made anew. */
 static bool send_one(struct play *p, const struct script_line *l, struct span raw, bool hold)
 {
@@ -70,7 +81,9 @@ static bool send_one(struct play *p, const struct script_line *l, struct span ra
     struct cursor c = cursor_of(p->ulpdu.v, p->ulpdu.cnt);
     uint32_t n = p->ulpdu.len;
     cursor_take(&c, min_u32(n, sizeof u), u);
-    if (map_ulpdu(p, u, n)) {
+    bool changed = map_ulpdu(p, u, n);
+    note_read(p->now, u, n);
+    if (changed) {
         return play_frame_out(p, l, (struct span){u, n}, hold);
     }
     p->now->mtx.pos += raw.n;

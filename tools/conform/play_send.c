@@ -116,7 +116,8 @@ static void count(struct play_stream *st, const struct ddp_hdr *h, uint32_t n)
     st->tx_mo[qn] = h->last ? 0 : h->mo + n;
 }
 
-static bool send_segments(struct play *p, const struct script_line *l, struct outgoing *m, bool hold)
+static bool send_segments(struct play *p, const struct script_line *l, struct outgoing *m,
+                          bool hold)
 {
     static uint8_t ulpdu[PLAY_ULPDU];
     bool last = m->h.last;
@@ -161,8 +162,8 @@ static bool out(struct play *p, const struct script_line *l, struct outgoing *m,
 static bool send_send(struct play *p, const struct script_line *l, bool hold)
 {
     bool se = play_num(p, l, "se", 0) != 0, inv = script_has(l, "inv");
-    unsigned op = se ? (inv ? RDMAP_SEND_SE_INV : RDMAP_SEND_SE)
-                     : (inv ? RDMAP_SEND_INV : RDMAP_SEND);
+    unsigned op =
+        se ? (inv ? RDMAP_SEND_SE_INV : RDMAP_SEND_SE) : (inv ? RDMAP_SEND_INV : RDMAP_SEND);
     struct outgoing m = {.h = {.qn = DDP_QN_SEND}};
     fields(p, l, op, &m.h);
     return play_octets(p, l, 1, p->msg, &m.n) && out(p, l, &m, hold);
@@ -318,8 +319,7 @@ static bool send_octets(struct play *p, const struct script_line *l, bool hold)
 static bool send_fpdu(struct play *p, const struct script_line *l, bool hold)
 {
     uint32_t n;
-    return play_octets(p, l, 1, p->msg, &n) &&
-           play_frame_out(p, l, (struct span){p->msg, n}, hold);
+    return play_octets(p, l, 1, p->msg, &n) && play_frame_out(p, l, (struct span){p->msg, n}, hold);
 }
 
 static bool send_end(struct play *p, const struct script_line *l, bool hold)

@@ -170,8 +170,9 @@ static bool compare(struct play *p, const struct script_line *l, const struct mp
     uint8_t want[MPA_PD_MAX];
     uint16_t n;
     bool ok = same(p, l, "rev", f->rev) && same(p, l, "m", f->markers) && same(p, l, "c", f->crc) &&
-              same(p, l, "s", f->enhanced) && same(p, l, "a", f->p2p) && same(p, l, "ird", f->ird) &&
-              same(p, l, "ord", f->ord) && same(p, l, "pdlen", f->pd_len);
+              same(p, l, "s", f->enhanced) && same(p, l, "a", f->p2p) &&
+              same(p, l, "ird", f->ird) && same(p, l, "ord", f->ord) &&
+              same(p, l, "pdlen", f->pd_len);
     if (ok && script_has(l, "rtr") && f->rtr != rtr_of(script_word(l, "rtr", ""))) {
         ok = play_fail(p, l, "the frame's RTR set is %u (1 Send, 2 Write, 4 Read)", f->rtr);
     }
@@ -203,9 +204,10 @@ static bool reply_is_sound(struct play *p, const struct script_line *l, const st
 
 static bool ended_instead(struct play *p, const struct script_line *l, const char *what)
 {
-    static const char *const how[] = {
-        [TR_OPEN] = "nothing came in time", [TR_FIN] = "TCP was closed",
-        [TR_RESET] = "TCP was reset", [TR_FAILED] = "there is no connection"};
+    static const char *const how[] = {[TR_OPEN] = "nothing came in time",
+                                      [TR_FIN] = "TCP was closed",
+                                      [TR_RESET] = "TCP was reset",
+                                      [TR_FAILED] = "there is no connection"};
     enum tr_state s = play_state(p, p->now);
     char hex[80];
     octets_show(p->now->in, min_u32(p->now->have, 24), hex, sizeof hex);

@@ -257,8 +257,7 @@ static bool want_atomic(struct play *p, const struct script_line *l)
            is_field(p, l, "Add or Swap Data", r.data, play_num(p, l, "data", r.data)) &&
            is_field(p, l, "Add or Swap Mask", r.mask, play_num(p, l, "mask", r.mask)) &&
            is_field(p, l, "Compare Data", r.compare, play_num(p, l, "cmp", r.compare)) &&
-           is_field(p, l, "Compare Mask", r.compare_mask,
-                    play_num(p, l, "cmask", r.compare_mask));
+           is_field(p, l, "Compare Mask", r.compare_mask, play_num(p, l, "cmask", r.compare_mask));
 }
 
 static bool want_atomic_response(struct play *p, const struct script_line *l)

@@ -71,8 +71,7 @@ static void split(struct script *s, struct script_line *l, unsigned line, const 
             return;
         }
         char *eq = quoted ? NULL : strchr(w, '=');
-        l->arg[l->cnt] =
-            (struct script_arg){eq != NULL ? w : "", eq != NULL ? eq + 1 : w, quoted};
+        l->arg[l->cnt] = (struct script_arg){eq != NULL ? w : "", eq != NULL ? eq + 1 : w, quoted};
         if (eq != NULL) {
             *eq = 0;
         }

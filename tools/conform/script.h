@@ -29,7 +29,7 @@ struct script {
     char text[400];
     char proves[2048]; /* ids, blanks between */
     bool should;       /* level should */
-    bool base;         /* any server will do that posts a receive of some octets: no responder needed */
+    bool base; /* any server will do that posts a receive of some octets: no responder needed */
     bool one_piece;    /* cut no: means nothing when the stream is cut */
     bool markers, crc; /* of the byte vector's stream */
     uint32_t pos;

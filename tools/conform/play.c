@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/* Lines one after the other, loops, what is said when one fails. */
+#include "play.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "play_int.h"
+
+/* --- what is said --- */
+
+static bool note(struct play *p, const struct script_line *l, enum play_result r, const char *text)
+{
+    if (p->out->result == PLAY_PASS || (p->out->result == PLAY_SOFT && r != PLAY_SOFT)) {
+        p->out->result = r;
+        p->out->line = l != NULL ? l->line : 0;
+        snprintf(p->out->why, sizeof p->out->why, "%s", text);
+    }
+    p->over |= r != PLAY_SOFT;
+    return false;
+}
+
+bool play_fail(struct play *p, const struct script_line *l, const char *fmt, ...)
+{
+    char text[1000];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return note(p, l, l != NULL && l->soft ? PLAY_SOFT : PLAY_FAIL, text);
+}
+
+bool play_skip(struct play *p, const struct script_line *l, const char *fmt, ...)
+{
+    char text[1000];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return note(p, l, PLAY_SKIP, text);
+}
+
+void play_trace(struct play *p, const char *fmt, ...)
+{
+    if (p->cfg->trace == NULL) {
+        return;
+    }
+    va_list ap;
+    va_start(ap, fmt);
+    vfprintf(p->cfg->trace, fmt, ap);
+    va_end(ap);
+    fputc('\n', p->cfg->trace);
+}
+
+/* --- small lines --- */
+
+static bool line_stream(struct play *p, const struct script_line *l)
+{
+    const char *no = script_plain(l, 0);
+    unsigned long n = no != NULL ? strtoul(no, NULL, 10) : 0;
+    if (n < 1 || n >= PLAY_STREAMS) {
+        return play_fail(p, l, "want: stream 1..%d", PLAY_STREAMS - 1);
+    }
+    p->now_no = (unsigned)n;
+    p->now = p->st[n];
+    return true;
+}
+
+static bool line_drop(struct play *p, const struct script_line *l)
+{
+    (void)l;
+    play_drop(p, p->now_no, true);
+    return true;
+}
+
+static bool line_wait(struct play *p, const struct script_line *l)
+{
+    uint64_t ms;
+    const char *text = script_plain(l, 0);
+    if (text == NULL || !play_eval(p, text, false, &ms)) {
+        return play_fail(p, l, "want: ~ MILLISECONDS");
+    }
+    uint64_t until = play_now(p) + ms;
+    while (play_now(p) < until) {
+        play_turn(p);
+    }
+    return true;
+}
+
+static bool line_limit(struct play *p, const struct script_line *l)
+{
+    uint64_t ms;
+    const char *text = script_plain(l, 0);
+    if (text == NULL || !play_eval(p, text, false, &ms)) {
+        return play_fail(p, l, "want: limit MILLISECONDS");
+    }
+    p->limit_ms = (unsigned)ms;
+    return true;
+}
+
+static bool line_let(struct play *p, const struct script_line *l)
+{
+    uint64_t v;
+    const char *name = script_plain(l, 0), *text = script_plain(l, 1);
+    if (name == NULL || text == NULL || !play_eval(p, text, false, &v)) {
+        return play_fail(p, l, "want: let NAME VALUE");
+    }
+    play_set(p, name, v);
+    return true;
+}
+
+static bool line_wire(struct play *p, const struct script_line *l)
+{
+    struct transport *tr = p->cfg->tr;
+    for (unsigned i = 0; i < l->cnt; i++) {
+        uint64_t v = play_num(p, l, l->arg[i].key, 0);
+        if (!tr->ops->tune(tr, l->arg[i].key, (uint32_t)v)) {
+            return play_skip(p, l, "%s cannot be set on this transport", l->arg[i].key);
+        }
+    }
+    return true;
+}
+
+static bool line_send(struct play *p, const struct script_line *l)
+{
+    return play_line_send(p, l, false);
+}
+
+static bool line_hold(struct play *p, const struct script_line *l)
+{
+    return play_line_send(p, l, true);
+}
+
+/* --- dispatch --- */
+
+/* Typing errors in keys would otherwise go unseen. */
+static bool keys_known(struct play *p, const struct script_line *l)
+{
+    static const char keys[] =
+        " rev m c r s a rtr ird ord pd pdtext pdlen flags limit seg se inv op rv dv t last qn msn "
+        "mo "
+        "stag to rsvd as crc length pad ptr markerbits sinkstag sinkto len plen hdr done mulpdu "
+        "fpdus id add mask swap smask cmp cmask aop value data isn dup mss step conn ";
+    char word[40];
+    if (strcmp(l->word, "tested") == 0 || strcmp(l->word, "!") == 0 || strcmp(l->word, "do") == 0) {
+        return true;
+    }
+    for (unsigned i = 0; i < l->cnt; i++) {
+        snprintf(word, sizeof word, " %s ", l->arg[i].key);
+        if (l->arg[i].key[0] != 0 && strstr(keys, word) == NULL) {
+            return play_fail(p, l, "unknown key '%s'", l->arg[i].key);
+        }
+    }
+    return true;
+}
+
+static bool do_line(struct play *p, const struct script_line *line)
+{
+    static const struct {
+        const char *word;
+        bool (*run)(struct play *, const struct script_line *);
+    } words[] = {
+        {"tested", play_tested}, {"connect", play_connect}, {"accept", play_accept},
+        {"setup", play_setup},   {"serve", play_serve},     {"<", line_send},
+        {"<+", line_hold},       {">", play_line_want},     {"!", play_event},
+        {"do", play_do},         {"stream", line_stream},   {"drop", line_drop},
+        {"~", line_wait},        {"limit", line_limit},     {"let", line_let},
+        {"wire", line_wire},
+    };
+    char arena[PLAY_ARENA];
+    struct script_line l;
+    if (!play_subst(p, line, &l, arena) || !keys_known(p, &l)) {
+        return false;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        if (strcmp(words[i].word, l.word) == 0) {
+            return words[i].run(p, &l);
+        }
+    }
+    return play_fail(p, &l, "unknown line '%s'", l.word);
+}
+
+/* --- loops --- */
+
+static void run_lines(struct play *p, unsigned from, unsigned to);
+
+/* The line of the `end` that belongs to the `for` at from. */
+static unsigned end_of(const struct script *s, unsigned from)
+{
+    unsigned depth = 0;
+    for (unsigned i = from; i < s->lines; i++) {
+        depth += strcmp(s->line[i].word, "for") == 0;
+        if (strcmp(s->line[i].word, "end") == 0 && --depth == 0) {
+            return i;
+        }
+    }
+    return s->lines;
+}
+
+/* for NAME A..B [step=N], or for NAME A B C. */
+static void run_loop(struct play *p, const struct script_line *l, unsigned body, unsigned end)
+{
+    const char *name = script_plain(l, 0), *range = script_plain(l, 1);
+    long long from, to;
+    int used = 0;
+    if (name == NULL || range == NULL) {
+        play_fail(p, l, "want: for NAME FIRST..LAST, or for NAME VALUE...");
+        return;
+    }
+    if (sscanf(range, "%lld..%lld%n", &from, &to, &used) == 2 && range[used] == 0) {
+        long long step = (long long)play_num(p, l, "step", 1);
+        for (long long i = from; i <= to && !p->over; i += step) {
+            play_set(p, name, (uint64_t)i);
+            run_lines(p, body, end);
+        }
+        return;
+    }
+    for (unsigned k = 1; script_plain(l, k) != NULL && !p->over; k++) {
+        uint64_t v;
+        if (!play_eval(p, script_plain(l, k), false, &v)) {
+            play_fail(p, l, "'%s' is no number", script_plain(l, k));
+            return;
+        }
+        play_set(p, name, v);
+        run_lines(p, body, end);
+    }
+}
+
+static void run_lines(struct play *p, unsigned from, unsigned to)
+{
+    for (unsigned i = from; i < to && !p->over; i++) {
+        const struct script_line *l = &p->s->line[i];
+        if (strcmp(l->word, "for") != 0) {
+            do_line(p, l);
+            continue;
+        }
+        unsigned end = end_of(p->s, i);
+        if (end == p->s->lines) {
+            play_fail(p, l, "no end of this loop");
+            return;
+        }
+        run_loop(p, l, i + 1, end);
+        i = end;
+    }
+}
+
+/* --- life --- */
+
+/* One run at a time: the two large buffers need not come and go with each. */
+static uint8_t msg[PLAY_MESSAGE + 1024], want[PLAY_MESSAGE + 1024];
+
+static void begin(struct play *p, const struct play_cfg *cfg, struct play_out *out)
+{
+    *p = (struct play){.cfg = cfg, .out = out, .limit_ms = cfg->limit_ms, .now_no = 1};
+    *out = (struct play_out){.result = PLAY_PASS};
+    p->msg = msg;
+    p->want = want;
+}
+
+static void finish(struct play *p)
+{
+    for (unsigned i = 0; i < PLAY_STREAMS; i++) {
+        play_drop(p, i, true);
+    }
+}
+
+static bool needs_more_than(const struct play_cfg *cfg, const struct script *s)
+{
+    return !cfg->responder && !s->base;
+}
+
+void play_run(const struct play_cfg *cfg, const struct script *s, struct play_out *out)
+{
+    struct play *p = calloc(1, sizeof *p);
+    if (p == NULL) {
+        *out = (struct play_out){.result = PLAY_FAIL, .why = "out of memory"};
+    } else {
+        begin(p, cfg, out);
+        uint64_t start = play_now(p);
+        p->s = s;
+        if (s->fault[0] != 0) {
+            play_fail(p, NULL, "%s", s->fault);
+        } else if (s->lines == 0) {
+            play_skip(p, NULL, "has no play part");
+        } else if (needs_more_than(cfg, s)) {
+            play_skip(p, NULL, "needs a tested end that speaks the responder's protocol");
+        } else {
+            run_lines(p, 0, s->lines);
+        }
+        out->ms = play_now(p) - start;
+    }
+    if (p != NULL) {
+        finish(p);
+    }
+    free(p);
+}
+
+bool play_probe(const struct play_cfg *cfg, char *text, size_t room)
+{
+    struct play_out out;
+    struct play *p = calloc(1, sizeof *p);
+    bool ok = false;
+    if (p != NULL) {
+        begin(p, cfg, &out);
+        ok = play_ask(p, "hello", text, room);
+        finish(p);
+    }
+    free(p);
+    return ok && strncmp(text, "ok ", 3) == 0;
+}

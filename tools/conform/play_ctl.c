@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT */
+/* The responder's protocol, from the player's end (docs/vectors.md): every question is a connection of
+ * its own, in the private data of an MPA Request that is then rejected with the answer. */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <stdlib.h>
+
+#include "octets.h"
+#include "play_int.h"
+
+enum { ANSWER = MPA_PD_MAX + 1, ASK_EVERY_MS = 20, REOPEN_MS = 300 };
+
+static const char magic[] = "uiw-conform ";
+
+/* --- questions --- */
+
+static bool exchange(struct play *p, const char *text, char *answer, size_t room)
+{
+    struct mpa_frame f = {.crc = true, .rev = 1}, got;
+    enum mpa_fault why;
+    uint8_t out[MPA_FRAME_MAX];
+    uint64_t until = play_now(p) + 10000;
+    p->now->initiator = true;
+    p->now->conn = p->cfg->tr->ops->dial(p->cfg->tr);
+    if (p->now->conn == NULL) {
+        return false;
+    }
+    while (play_state(p, p->now) == TR_OPENING && play_now(p) < until) {
+        play_turn(p);
+    }
+    int n = snprintf((char *)f.pd, sizeof f.pd, "%s%s", magic, text);
+    f.pd_len = (uint16_t)n;
+    if (play_state(p, p->now) != TR_OPEN || n < 0 || n > MPA_PD_MAX - 1 ||
+        !play_send(p, out, mpa_frame_pack(&f, out), false)) {
+        return false;
+    }
+    for (uint32_t need = MPA_FRAME_HDR; play_need(p, need, until); need = p->now->have + 1) {
+        struct span all = {p->now->in, p->now->have};
+        struct cursor c = cursor_of(&all, 1);
+        enum mpa_parse r = mpa_frame_unpack(&c, true, &got, &why);
+        if (r == MPA_PARSE_OK) {
+            snprintf(answer, room, "%.*s", (int)got.pd_len, (const char *)got.pd);
+            return got.reject;
+        }
+        if (r == MPA_PARSE_BAD) {
+            return false;
+        }
+    }
+    return false;
+}
+
+bool play_ask(struct play *p, const char *text, char *answer, size_t room)
+{
+    struct play_stream *now = p->now;
+    unsigned no = p->now_no;
+    answer[0] = 0;
+    play_drop(p, 0, true);
+    p->now = play_stream(p, 0);
+    p->now_no = 0;
+    bool ok = p->now != NULL && exchange(p, text, answer, room);
+    play_drop(p, 0, !ok);
+    p->now = now;
+    p->now_no = no;
+    play_trace(p, "  ? %s: %s", text, answer);
+    return ok;
+}
+
+/* --- the case --- */
+
+static void wait_ms(struct play *p, uint64_t ms)
+{
+    uint64_t until = play_now(p) + ms;
+    while (play_now(p) < until) {
+        play_turn(p);
+    }
+}
+
+/* The words of a line as the responder is to see them. */
+static void join(const struct script_line *l, char *out, size_t room)
+{
+    size_t n = 0;
+    out[0] = 0;
+    for (unsigned i = 0; i < l->cnt && n < room; i++) {
+        const struct script_arg *a = &l->arg[i];
+        n += (size_t)snprintf(out + n, room - n, " %s%s%s", a->key, a->key[0] != 0 ? "=" : "",
+                              a->val);
+    }
+}
+
+bool play_tested(struct play *p, const struct script_line *l)
+{
+    for (unsigned i = 1; i < PLAY_STREAMS; i++) {
+        play_drop(p, i, true);
+    }
+    p->now = NULL;
+    p->now_no = 1;
+    p->case_sent = p->regions_known = false;
+    p->regions = 0;
+    p->log_next = p->log_seen = 0;
+    p->out->log[0] = 0;
+    p->tested[0] = 0;
+    p->initiator = l->cnt > 0 && strcmp(l->arg[0].val, "initiator") == 0;
+    struct script_line rest = *l;
+    if (p->initiator) {
+        memmove(rest.arg, rest.arg + 1, (SCRIPT_ARGS - 1) * sizeof *rest.arg);
+        rest.cnt--;
+    }
+    join(&rest, p->tested, sizeof p->tested);
+    return true;
+}
+
+/* Without the responder's protocol: only what happens by itself. */
+static bool plain_case(struct play *p, const struct script_line *l)
+{
+    if (p->initiator && !p->cfg->listens) {
+        return play_skip(p, l, "the tested end would have to connect to us");
+    }
+    if (!p->initiator && p->cfg->listens) {
+        return play_skip(p, l, "the tested end does not listen");
+    }
+    return true;
+}
+
+bool play_case(struct play *p, const struct script_line *l)
+{
+    struct transport *tr = p->cfg->tr;
+    char text[700], answer[ANSWER], ip[INET_ADDRSTRLEN] = "";
+    if (p->case_sent) {
+        return true;
+    }
+    if (p->initiator && !tr->ops->listen(tr)) {
+        return play_fail(p, l, "no port to listen on");
+    }
+    /* Whoever called for an earlier case and was not heard. */
+    for (struct tr_conn *c; p->cfg->responder && (c = tr->ops->accept(tr)) != NULL;) {
+        tr->ops->drop(c, true);
+    }
+    if (!p->cfg->responder) {
+        return p->case_sent = plain_case(p, l);
+    }
+    inet_ntop(AF_INET, &tr->my_ip, ip, sizeof ip);
+    int n = snprintf(text, sizeof text, "case%s", p->tested);
+    if (p->initiator) {
+        snprintf(text + n, sizeof text - (size_t)n, " to=%s:%u", ip, tr->my_port);
+    }
+    if (!play_ask(p, text, answer, sizeof answer)) {
+        return play_fail(p, l, "the responder does not answer");
+    }
+    if (strncmp(answer, "ok", 2) != 0) {
+        return play_skip(p, l, "the tested end cannot do it: %s", answer);
+    }
+    p->case_sent = true;
+    if (strcmp(answer, "ok reopen") == 0) {
+        wait_ms(p, REOPEN_MS);
+    }
+    return true;
+}
+
+bool play_do(struct play *p, const struct script_line *l)
+{
+    char text[500], answer[ANSWER];
+    if (!p->cfg->responder) {
+        return play_skip(p, l, "the tested end cannot be told what to do");
+    }
+    if (!play_case(p, l)) {
+        return false;
+    }
+    int n = snprintf(text, sizeof text, "do %u", p->now_no);
+    join(l, text + n, sizeof text - (size_t)n);
+    if (!play_ask(p, text, answer, sizeof answer)) {
+        return play_fail(p, l, "the responder does not answer");
+    }
+    return strncmp(answer, "ok", 2) == 0 ||
+           (strncmp(answer, "cannot", 6) == 0 ? play_skip(p, l, "the tested end %s", answer)
+                                              : play_fail(p, l, "the tested end says: %s", answer));
+}
+
+static bool add_region(struct play *p, char *word)
+{
+    struct play_region r;
+    unsigned long long to, len;
+    if (sscanf(word, "%15[^=]=%x:%llx:%llx", r.name, &r.stag, &to, &len) != 4 ||
+        p->regions == PLAY_REGIONS) {
+        return false;
+    }
+    r.to = to;
+    r.len = len;
+    p->region[p->regions++] = r;
+    return true;
+}
+
+/* They come in pages, since private data is short. */
+bool play_regions(struct play *p, const struct script_line *l)
+{
+    char text[40], answer[ANSWER];
+    p->regions = 0;
+    for (;;) {
+        char *save = NULL;
+        unsigned before = p->regions;
+        snprintf(text, sizeof text, "regions %u", p->regions);
+        if (!play_case(p, l) || !play_ask(p, text, answer, sizeof answer) ||
+            strncmp(answer, "ok", 2) != 0) {
+            return false;
+        }
+        for (char *w = strtok_r(answer + 2, " ", &save); w != NULL;
+             w = strtok_r(NULL, " ", &save)) {
+            add_region(p, w);
+        }
+        if (p->regions == before) {
+            return true;
+        }
+    }
+}
+
+/* --- events --- */
+
+/* Fetches what the log has more than we have. */
+static bool fetch(struct play *p)
+{
+    char text[40], answer[ANSWER];
+    for (;;) {
+        snprintf(text, sizeof text, "log %u", p->log_next);
+        if (!play_ask(p, text, answer, sizeof answer) || strncmp(answer, "ok", 2) != 0) {
+            return false;
+        }
+        char *line = strchr(answer, '\n');
+        if (line == NULL) {
+            return true;
+        }
+        size_t n = strlen(p->out->log);
+        if (n > sizeof p->out->log / 2) {
+            memmove(p->out->log, p->out->log + p->log_seen, n - p->log_seen + 1);
+            n -= p->log_seen;
+            p->log_seen = 0;
+        }
+        snprintf(p->out->log + n, sizeof p->out->log - n, "%s\n", line + 1);
+        for (; line != NULL; line = strchr(line + 1, '\n')) {
+            p->log_next++;
+        }
+    }
+}
+
+static bool has_word(const char *line, size_t len, const char *word)
+{
+    size_t n = strlen(word);
+    for (size_t i = 0; i + n <= len; i++) {
+        bool begins = i == 0 || line[i - 1] == ' ';
+        if (begins && strncmp(line + i, word, n) == 0 && (i + n == len || line[i + n] == ' ')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* key=VALUE: as text, or as the number that it is. */
+static bool has_key(struct play *p, const char *line, size_t len, const struct script_arg *a)
+{
+    char word[140];
+    uint64_t v;
+    snprintf(word, sizeof word, "%s=%s", a->key, a->val);
+    if (has_word(line, len, word)) {
+        return true;
+    }
+    if (!play_eval(p, a->val, strcmp(a->key, "inv") == 0, &v)) {
+        return false;
+    }
+    snprintf(word, sizeof word, "%s=0x%llx", a->key, (unsigned long long)v);
+    if (has_word(line, len, word)) {
+        return true;
+    }
+    snprintf(word, sizeof word, "%s=%llu", a->key, (unsigned long long)v);
+    return has_word(line, len, word);
+}
+
+static bool matches(struct play *p, const char *line, size_t len, const struct script_line *l,
+                    unsigned from)
+{
+    char conn[16];
+    snprintf(conn, sizeof conn, "conn=%u", p->now_no);
+    if (p->now_no == 1 ? strstr(line, "conn=") != NULL && strstr(line, "conn=") < line + len
+                       : !has_word(line, len, conn)) {
+        return false;
+    }
+    for (unsigned i = from; i < l->cnt; i++) {
+        const struct script_arg *a = &l->arg[i];
+        if (strcmp(a->key, "limit") == 0) {
+            continue;
+        }
+        if (a->key[0] != 0 ? !has_key(p, line, len, a) : !has_word(line, len, a->val)) {
+            return false;
+        }
+    }
+    size_t n = strlen(l->arg[from].val);
+    return l->arg[from].key[0] != 0 || strncmp(line, l->arg[from].val, n) == 0;
+}
+
+/* Looks for the event behind those that were seen; moves past it. */
+static bool find(struct play *p, const struct script_line *l, unsigned from)
+{
+    const char *log = p->out->log;
+    for (const char *line = log + p->log_seen; *line != 0;) {
+        const char *end = strchr(line, '\n');
+        size_t len = end != NULL ? (size_t)(end - line) : strlen(line);
+        if (matches(p, line, len, l, from)) {
+            p->log_seen = (unsigned)(line - log + (long)len + (end != NULL));
+            return true;
+        }
+        line += len + (end != NULL);
+    }
+    return false;
+}
+
+static bool want_event(struct play *p, const struct script_line *l)
+{
+    uint64_t until = play_now(p) + play_num(p, l, "limit", p->limit_ms);
+    for (;;) {
+        if (find(p, l, 0)) {
+            return true;
+        }
+        bool late = play_now(p) >= until;
+        if (!fetch(p)) {
+            return play_fail(p, l, "the responder does not answer");
+        }
+        if (find(p, l, 0)) {
+            return true;
+        }
+        if (late) {
+            return play_fail(p, l, "no event '%s'; the last ones were:\n%.600s", l->arg[0].val,
+                             p->out->log + p->log_seen);
+        }
+        wait_ms(p, ASK_EVERY_MS);
+    }
+}
+
+static bool want_none(struct play *p, const struct script_line *l)
+{
+    unsigned seen = p->log_seen;
+    if (!fetch(p)) {
+        return play_fail(p, l, "the responder does not answer");
+    }
+    bool there = find(p, l, 1);
+    p->log_seen = seen;
+    return !there || play_fail(p, l, "there must be no event '%s':\n%.600s", l->arg[1].val,
+                               p->out->log + p->log_seen);
+}
+
+/* ! memory REGION+OFFSET OCTETS */
+static bool want_memory(struct play *p, const struct script_line *l)
+{
+    enum { PIECE = 90 };
+    char text[100], answer[ANSWER];
+    const char *where = script_plain(l, 1);
+    uint32_t n;
+    int split = where != NULL ? (int)strcspn(where, "+") : 0;
+    uint64_t off = 0;
+    if (where == NULL || !play_octets(p, l, 2, p->want, &n) ||
+        (where[split] != 0 && !play_eval(p, where + split, false, &off))) {
+        return play_fail(p, l, "want: ! memory REGION+OFFSET OCTETS");
+    }
+    for (uint32_t at = 0; at < n; at += PIECE) {
+        uint32_t k = min_u32(n - at, PIECE);
+        uint8_t got[PIECE];
+        snprintf(text, sizeof text, "peek %.*s %llu %u", split, where,
+                 (unsigned long long)(off + at), k);
+        if (!play_ask(p, text, answer, sizeof answer) || strncmp(answer, "ok ", 3) != 0 ||
+            octets_group(answer + 3, got, PIECE) != (int64_t)k) {
+            return play_fail(p, l, "the memory cannot be seen: %s", answer);
+        }
+        if (memcmp(got, p->want + at, k) != 0) {
+            return play_fail(p, l, "other octets from %s+%llu: %.60s", where,
+                             (unsigned long long)at, answer + 3);
+        }
+    }
+    return true;
+}
+
+/* ! answer "QUESTION" "ANSWER": anything else that a responder can be asked. */
+static bool want_answer(struct play *p, const struct script_line *l)
+{
+    char answer[ANSWER];
+    if (l->cnt < 3 || !play_ask(p, l->arg[1].val, answer, sizeof answer)) {
+        return play_fail(p, l, "the responder does not answer");
+    }
+    if (strncmp(answer, "cannot", 6) == 0) {
+        return play_skip(p, l, "the tested end %s", answer);
+    }
+    return strcmp(answer, l->arg[2].val) == 0 ||
+           play_fail(p, l, "'%s' is answered by '%s', must be '%s'", l->arg[1].val, answer,
+                     l->arg[2].val);
+}
+
+bool play_event(struct play *p, const struct script_line *l)
+{
+    if (!p->cfg->responder) {
+        return true; /* nobody shows them */
+    }
+    if (l->cnt == 0 || !play_case(p, l)) {
+        return l->cnt > 0 || play_fail(p, l, "nothing follows");
+    }
+    if (strcmp(l->arg[0].val, "memory") == 0) {
+        return want_memory(p, l);
+    }
+    if (strcmp(l->arg[0].val, "answer") == 0) {
+        return want_answer(p, l);
+    }
+    return strcmp(l->arg[0].val, "none") == 0 && l->cnt > 1 ? want_none(p, l) : want_event(p, l);
+}
