@@ -44,7 +44,7 @@ struct reasm {
 
 enum phase {
     PHASE_START, /* the first octets decide */
-    PHASE_SETUP, /* a Request or Reply is coming */
+
     PHASE_FPDU,
     PHASE_SYNC, /* looking for an FPDU boundary */
     PHASE_OFF,  /* no MPA here, or no longer */
@@ -79,7 +79,10 @@ struct stream {
     uint32_t marks;
     uint32_t next_try;
     uint64_t skipped; /* octets given up since the search began */
-    bool tried_markers;
+    uint64_t work;    /* octets whose CRC the search may still compute */
+    bool searched;    /* a search began here: say so when it ends */
+    unsigned doubtful; /* FPDUs in a row that may be none */
+    bool ended;
 };
 
 /* --- RDMA --- */
@@ -98,12 +101,15 @@ struct pending_read {
     struct rdmap_read_request req;
 };
 
-enum { SLOT_WRITE, SLOT_RESPONSE, SLOT_QN0, SLOTS = SLOT_QN0 + DDP_QNS };
+/* Messages that may be open side by side: one Write, one Read Response, one per queue, and one of
+ * queues that do not exist. */
+enum { SLOT_WRITE, SLOT_RESPONSE, SLOT_QN0, SLOT_ODD = SLOT_QN0 + DDP_QNS, SLOTS };
 
 /* What one end sends. */
 struct rdma {
     struct ddp_rx rx;
     bool adopt[DDP_QNS]; /* the next segment tells where the queue stands */
+    bool unsure[SLOTS];  /* the next message may have begun before what was seen */
     struct open_msg slot[SLOTS];
     /* Reads this end asked for and has no answer to: a ring that grows. */
     struct pending_read *read;
@@ -112,6 +118,8 @@ struct rdma {
     bool first_done;   /* its first FPDU of full operation was seen */
     bool told_mulpdu;
     uint64_t first_frame;
+    uint32_t pending_errors; /* of the FPDU that is being worked on */
+    enum require pending_error;
 };
 
 struct half {

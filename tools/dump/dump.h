@@ -33,6 +33,7 @@ struct dump {
     struct conn *last;
     struct mpa_ulpdu ulpdu; /* scratch */
     struct fpdu_view fpdu;
+    const uint8_t *fpdu_octets; /* the FPDU as it stands in the stream, in one piece */
 };
 
 /* NULL without memory. */
@@ -71,10 +72,9 @@ void stream_end(struct dump *d, struct conn *c, unsigned dir, const char *how);
 void stream_free(struct dump *d, struct stream *s);
 /* Both ends' framing is known now. */
 void stream_agree(struct dump *d, struct conn *c);
-void stream_into_fpdus(struct dump *d, struct conn *c, unsigned dir);
-void stream_push(struct dump *d, struct stream *s, const uint8_t *p, uint32_t len);
-void stream_drop(struct stream *s, uint32_t n);
 
+/* Whether the first two octets of a ULPDU can be a DDP header's. */
+bool sync_header_fits(const uint8_t *p);
 /* What a search found. */
 struct sync_found {
     uint32_t at; /* offset in the buffer */
@@ -83,11 +83,18 @@ struct sync_found {
     bool crc_known, crc;
     unsigned sure, fpdus;
 };
-bool sync_search(struct dump *d, const struct stream *s, bool last, struct sync_found *out);
+/* From offset from of the buffer on. The agreed frames are looked at when there are any. */
+bool sync_search(struct conn *c, unsigned dir, uint32_t from, struct sync_found *out);
 
-/* True when the octets were a set-up frame, or may become one; fills nothing. */
-enum setup_result { SETUP_MORE, SETUP_DONE, SETUP_BAD, SETUP_NONE };
-enum setup_result setup_feed(struct dump *d, struct conn *c, unsigned dir, bool end);
+enum setup_result {
+    SETUP_MORE, /* it may become a set-up frame */
+    SETUP_DONE, /* it was one, of *used octets */
+    SETUP_BAD,  /* a malformed one */
+    SETUP_NONE, /* no set-up frame */
+};
+/* Looks at the first octets of that direction; end: no more will come. */
+enum setup_result setup_feed(struct dump *d, struct conn *c, unsigned dir, uint32_t *used);
+void setup_cut(struct dump *d, struct conn *c, unsigned dir);
 /* The Initiator sends on before there is a Reply. */
 void setup_trailing(struct dump *d, struct conn *c, unsigned dir);
 /* Depth that bounds the Reads of that direction, or MPA_DEPTH_UNSET. */
@@ -103,7 +110,6 @@ void rdma_free(struct rdma *x);
 
 /* Requests and responses of Reads and Atomics. */
 void reads_request(struct dump *d, struct conn *c, unsigned dir, struct msg *m);
-void reads_segment(struct dump *d, struct conn *c, unsigned dir, struct open_msg *o);
 void reads_response(struct dump *d, struct conn *c, unsigned dir, struct msg *m);
 
 /* Rules that one FPDU, one header and one message must keep. */

@@ -197,9 +197,8 @@ static void take_end(struct dump *d, struct conn *c, unsigned dir, const struct 
         r->fin = true;
         stream_end(d, c, dir, "FIN");
     }
-    if ((pk->flags & TCP_RST) != 0 && !r->rst) {
+    if ((pk->flags & TCP_RST) != 0) {
         r->rst = true;
-        stream_end(d, c, dir, "RST");
     }
 }
 
@@ -208,7 +207,7 @@ void reasm_segment(struct dump *d, struct conn *c, unsigned dir, const struct pa
     struct half *h = &c->h[dir];
     bool syn = (pk->flags & TCP_SYN) != 0;
     if (is_damaged(d, h, pk)) {
-        h->st.bad_sum++;
+        h->st.bad_sum += pk->len > 0;
         return;
     }
     if (syn && pk->mss != 0) {
@@ -218,7 +217,7 @@ void reasm_segment(struct dump *d, struct conn *c, unsigned dir, const struct pa
         start(c, dir, pk->seq, syn);
     }
     take_ack(c, dir, pk);
-    if (pk->len > 0 && !h->r.rst) {
+    if (pk->len > 0) {
         struct packet data = *pk;
         data.seq += syn ? 1 : 0;
         take_payload(d, c, dir, &data);
@@ -272,5 +271,5 @@ void reasm_end(struct dump *d, struct conn *c, unsigned dir)
         r->fin = true;
     }
     tell_tail(d, c, dir);
-    stream_end(d, c, dir, r->fin ? "FIN" : "the capture's end");
+    stream_end(d, c, dir, r->fin ? "FIN" : r->rst ? "RST" : "the capture's end");
 }

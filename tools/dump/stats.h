@@ -25,7 +25,7 @@ struct half_stats {
     uint64_t cut;           /* octets cut off by the snaplen */
     uint64_t undecoded;     /* octets in no FPDU and no set-up frame */
     uint64_t bad_sum;       /* segments left out for their checksum */
-    uint64_t fpdus, markers, padded, pad_nonzero, crc[CRC_CUT + 1];
+    uint64_t fpdus, markers, padded, pad_nonzero, crc[CRC_BAD + 1];
     uint64_t header_lost; /* FPDUs whose header was not captured */
 };
 

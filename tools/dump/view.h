@@ -22,8 +22,8 @@ enum crc_state {
     CRC_UNKNOWN, /* joined in mid-stream and no FPDU decided it yet */
     CRC_OFF,
     CRC_GOOD,
-    CRC_BAD,
     CRC_CUT, /* in use, and octets of the FPDU are missing */
+    CRC_BAD,
 };
 
 /* Where and when something was seen. */
@@ -50,13 +50,9 @@ struct fpdu_view {
     enum crc_state crc;
     struct ddp_seg seg; /* raw_len 0: too short for a DDP header */
     uint32_t missing;   /* octets that were not captured; zeros stand in their place */
+    uint32_t known;     /* payload octets before the first that is missing */
+    uint64_t low_frame; /* the lowest frame any of it came in */
     uint64_t off;       /* of its first octet, in the stream's octets since the set-up frame */
-};
-
-struct atomic_view {
-    unsigned aop;
-    uint32_t id, stag;
-    uint64_t to, data, mask, cmp, cmp_mask;
 };
 
 /* One RDMA message, told when its last segment came. */
@@ -77,7 +73,8 @@ struct msg {
     enum require first_error;
     struct rdmap_read_request req; /* Read Request; Read Response: what it answers, when matched */
     struct rdmap_term term;
-    struct atomic_view atomic;
+    struct rdmap_atomic_request atomic;
+    struct rdmap_atomic_response result;
     bool answered; /* latency and request_frame are valid */
     uint64_t latency_ns, request_frame;
     uint8_t head[HEAD_MAX]; /* the payload's first octets */
@@ -100,7 +97,6 @@ enum gap_kind {
     GAP_SYNC,       /* an FPDU boundary was found again */
     GAP_LOST,       /* octets in which no FPDU boundary was found */
     GAP_UNFINISHED, /* a message, or an FPDU, whose end did not come */
-    GAP_FRAME,      /* a frame that could not be used */
     GAP_KINDS,
 };
 

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/* uiw-dump: what RDMA did in a capture, and what was wrong with it. */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "dump/out.h"
+#include "dump/pick.h"
+
+struct options {
+    struct input_cfg in;
+    const char *filter, *write, *html;
+    bool verbose, hex, json, summary, verdicts, messages, ignore_sums, list;
+    enum { COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER } colour;
+};
+
+/* Everything that one run needs; a few of the outputs are in use. */
+struct run {
+    struct options o;
+    struct filter *filter;
+    struct input *in;
+    struct dump *d;
+    struct pick *pick;
+    struct out_text text;
+    struct out_json json;
+    struct out_summary summary;
+    struct out_html *html;
+};
+
+static struct input *live;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    if (live != NULL) {
+        input_stop(live);
+    }
+}
+
+static void usage(FILE *f)
+{
+    fputs("usage: uiw-dump [options] FILE | -        (a pcap or pcapng file, or standard input)\n"
+          "       uiw-dump [options] -i INTERFACE [-f CAPTURE-FILTER]\n"
+          "  -v, --verbose         every FPDU with all header fields\n"
+          "  -x, --hex             as -v, with the payload\n"
+          "      --summary         per connection: set-up, counts, sizes, latency, regions\n"
+          "      --verdicts        each violation of a requirement of the RFCs\n"
+          "      --messages        the message lines as well, with --summary or --verdicts\n"
+          "      --json            one JSON object per line\n"
+          "      --html FILE       a page with ladder diagrams and plots\n"
+          "      --filter TERMS    only what matches: conn= host= port= dir= op= stag= size= time=\n"
+          "                        frame= latency= error; ranges as 1..5, negation by !\n"
+          "      --write FILE      the frames of the matching messages, as pcap\n"
+          "  -f, --capture-filter  libpcap's filter language\n"
+          "  -i, --interface NAME  capture live\n"
+          "  -s, --snaplen N       octets per frame, live\n"
+          "      --ignore-checksums  take segments whose TCP checksum is wrong\n"
+          "      --color WHEN      auto, always or never\n",
+          f);
+}
+
+static bool set_colour(struct options *o, const char *when)
+{
+    if (strcmp(when, "auto") == 0) {
+        o->colour = COLOUR_AUTO;
+    } else if (strcmp(when, "always") == 0) {
+        o->colour = COLOUR_ALWAYS;
+    } else if (strcmp(when, "never") == 0) {
+        o->colour = COLOUR_NEVER;
+    } else {
+        fprintf(stderr, "uiw-dump: --color takes auto, always or never\n");
+        return false;
+    }
+    return true;
+}
+
+enum { O_SUMMARY = 256, O_VERDICTS, O_MESSAGES, O_JSON, O_HTML, O_FILTER, O_WRITE, O_SUMS, O_COLOUR };
+
+static const struct option long_options[] = {
+    {"verbose", no_argument, NULL, 'v'},
+    {"hex", no_argument, NULL, 'x'},
+    {"help", no_argument, NULL, 'h'},
+    {"interface", required_argument, NULL, 'i'},
+    {"capture-filter", required_argument, NULL, 'f'},
+    {"snaplen", required_argument, NULL, 's'},
+    {"summary", no_argument, NULL, O_SUMMARY},
+    {"verdicts", no_argument, NULL, O_VERDICTS},
+    {"messages", no_argument, NULL, O_MESSAGES},
+    {"json", no_argument, NULL, O_JSON},
+    {"html", required_argument, NULL, O_HTML},
+    {"filter", required_argument, NULL, O_FILTER},
+    {"write", required_argument, NULL, O_WRITE},
+    {"ignore-checksums", no_argument, NULL, O_SUMS},
+    {"color", required_argument, NULL, O_COLOUR},
+    {"colour", required_argument, NULL, O_COLOUR},
+    {NULL, 0, NULL, 0},
+};
+
+static bool take_option(struct options *o, int c)
+{
+    switch (c) {
+    case 'v': o->verbose = true; return true;
+    case 'x': o->verbose = o->hex = true; return true;
+    case 'i': o->in.iface = optarg; return true;
+    case 'f': o->in.filter = optarg; return true;
+    case 's': o->in.snaplen = (uint32_t)strtoul(optarg, NULL, 0); return true;
+    case O_SUMMARY: o->summary = true; return true;
+    case O_VERDICTS: o->verdicts = true; return true;
+    case O_MESSAGES: o->messages = true; return true;
+    case O_JSON: o->json = true; return true;
+    case O_HTML: o->html = optarg; return true;
+    case O_FILTER: o->filter = optarg; return true;
+    case O_WRITE: o->write = optarg; return true;
+    case O_SUMS: o->ignore_sums = true; return true;
+    case O_COLOUR: return set_colour(o, optarg);
+    default: return false;
+    }
+}
+
+/* 0 to go on; else the exit status plus one. */
+static int parse(struct options *o, int argc, char **argv)
+{
+    int c;
+    while ((c = getopt_long(argc, argv, "vxhi:f:s:", long_options, NULL)) != -1) {
+        if (c == 'h') {
+            usage(stdout);
+            return 1;
+        }
+        if (!take_option(o, c)) {
+            usage(stderr);
+            return 3;
+        }
+    }
+    if (argc - optind != (o->in.iface == NULL ? 1 : 0)) {
+        usage(stderr);
+        return 3;
+    }
+    o->in.file = argv[optind];
+    /* Without a list there is nothing on standard output but what was asked for. */
+    bool other = o->summary || o->verdicts || o->html != NULL || o->write != NULL;
+    o->list = o->messages || o->verbose || !other;
+    return 0;
+}
+
+static bool wants_colour(const struct options *o)
+{
+    if (o->colour != COLOUR_AUTO) {
+        return o->colour == COLOUR_ALWAYS;
+    }
+    const char *none = getenv("NO_COLOR");
+    return isatty(STDOUT_FILENO) && (none == NULL || none[0] == '\0');
+}
+
+static bool add_outputs(struct run *r)
+{
+    const struct options *o = &r->o;
+    struct sink s;
+    struct out_cfg cfg = {.f = stdout,
+                          .colour = wants_colour(o),
+                          .fpdus = o->verbose,
+                          .hex = o->hex,
+                          .messages = o->list,
+                          .findings = o->verdicts,
+                          .summary = o->summary,
+                          .d = r->d};
+    r->text.cfg = r->json.cfg = r->summary.cfg = cfg;
+    if (o->json) {
+        out_json_sink(&r->json, &s);
+        dump_add_sink(r->d, &s);
+    } else if (o->list || o->verdicts) {
+        out_text_sink(&r->text, &s);
+        dump_add_sink(r->d, &s);
+    }
+    if (o->summary && !o->json) {
+        out_summary_sink(&r->summary, &s);
+        dump_add_sink(r->d, &s);
+    }
+    if (o->html != NULL) {
+        r->html = out_html_open(o->html, &cfg);
+        if (r->html == NULL) {
+            fprintf(stderr, "uiw-dump: %s: %s\n", o->html, strerror(errno));
+            return false;
+        }
+        out_html_sink(r->html, &s);
+        dump_add_sink(r->d, &s);
+    }
+    if (r->pick != NULL) {
+        pick_sink(r->pick, &s);
+        dump_add_sink(r->d, &s);
+    }
+    return true;
+}
+
+static bool set_up(struct run *r)
+{
+    char err[INPUT_ERR];
+    char why[FILTER_ERR];
+    struct dump_cfg cfg = {.ignore_sums = r->o.ignore_sums};
+    if (r->o.filter != NULL && (r->filter = filter_parse(r->o.filter, why)) == NULL) {
+        fprintf(stderr, "uiw-dump: %s\n", why);
+        return false;
+    }
+    cfg.filter = r->filter;
+    r->in = input_open(&r->o.in, err);
+    if (r->in == NULL) {
+        fprintf(stderr, "uiw-dump: %s\n", err);
+        return false;
+    }
+    if (r->o.write != NULL) {
+        if (!input_rewind(r->in)) {
+            fprintf(stderr, "uiw-dump: --write reads its input twice, which only a file allows\n");
+            return false;
+        }
+        r->pick = pick_new(r->filter == NULL);
+    }
+    r->d = dump_new(&cfg);
+    if (r->d == NULL || (r->o.write != NULL && r->pick == NULL)) {
+        fprintf(stderr, "uiw-dump: out of memory\n");
+        return false;
+    }
+    return add_outputs(r);
+}
+
+static void catch_signals(struct run *r)
+{
+    if (r->o.in.iface != NULL) {
+        struct sigaction sa = {.sa_handler = on_signal};
+        live = r->in;
+        sigaction(SIGINT, &sa, NULL);
+        sigaction(SIGTERM, &sa, NULL);
+        setvbuf(stdout, NULL, _IOLBF, 0);
+    }
+}
+
+static bool finish_files(struct run *r)
+{
+    bool ok = true;
+    uint64_t n = 0;
+    if (r->html != NULL) {
+        ok = out_html_close(r->html);
+        r->html = NULL;
+        if (!ok) {
+            fprintf(stderr, "uiw-dump: %s: %s\n", r->o.html, strerror(errno));
+        }
+    }
+    if (r->pick != NULL && !pick_write(r->pick, r->in, r->o.write, &n)) {
+        fprintf(stderr, "uiw-dump: %s: %s\n", r->o.write, strerror(errno));
+        ok = false;
+    }
+    return ok;
+}
+
+static bool read_all(struct run *r)
+{
+    struct frame f;
+    int rc;
+    while ((rc = input_next(r->in, &f)) == 1) {
+        dump_frame(r->d, &f);
+        if (ferror(stdout)) {
+            return false;
+        }
+    }
+    dump_finish(r->d);
+    if (rc < 0) { /* all that could be read was shown */
+        fprintf(stderr, "uiw-dump: %s\n", input_error(r->in));
+    }
+    return finish_files(r) && rc == 0 && fflush(stdout) == 0;
+}
+
+static void tear_down(struct run *r)
+{
+    if (r->html != NULL) {
+        out_html_close(r->html);
+    }
+    if (r->pick != NULL) {
+        pick_free(r->pick);
+    }
+    if (r->d != NULL) {
+        dump_free(r->d);
+    }
+    if (r->in != NULL) {
+        input_close(r->in);
+    }
+    filter_free(r->filter);
+}
+
+int main(int argc, char **argv)
+{
+    static struct run r;
+    static char buffer[1 << 18];
+    int rc = parse(&r.o, argc, argv);
+    if (rc != 0) {
+        return rc - 1;
+    }
+    setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
+    bool ok = set_up(&r);
+    if (ok) {
+        catch_signals(&r);
+        ok = read_all(&r);
+    }
+    tear_down(&r);
+    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}
