@@ -414,6 +414,7 @@ static void test_fork(void **state)
     end_close(&b);
 }
 
+#ifndef __SANITIZE_THREAD__
 static void *block_for_ever(void *arg)
 {
     struct end *e = arg;
@@ -449,6 +450,7 @@ static void test_cancelled_waiters(void **state)
         end_close(&b);
     }
 }
+#endif
 
 int main(void)
 {
@@ -458,7 +460,11 @@ int main(void)
         cmocka_unit_test(test_many_threads_one_qp),
         cmocka_unit_test(test_connection_churn),
         cmocka_unit_test(test_fork),
+#ifndef __SANITIZE_THREAD__
+        /* TSan takes a thread that is cancelled inside poll() for one that is still there, and sees none
+         * of the locks it takes while it unwinds. */
         cmocka_unit_test(test_cancelled_waiters),
+#endif
     };
     cmocka_set_test_filter(getenv("UIW_TEST")); /* one test by its name, for debugging */
     return cmocka_run_group_tests(tests, NULL, NULL);
