@@ -8,10 +8,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 # Without these nothing builds.
 ESSENTIAL=(meson ninja-build pkg-config gcc libc6-dev libpcap-dev libisal-dev libssl-dev
-    libcmocka-dev dpkg-dev xz-utils patch python3)
+    libcmocka-dev libjansson-dev dpkg-dev xz-utils patch python3)
 # Peers, tools and fuzzers for the tests, and what the lint suite calls.
 FOR_TESTS=(rdmacm-utils perftest ibverbs-utils libibverbs-dev librdmacm-dev iproute2 tshark tcpdump
-    ethtool iperf3 flex bison bc clang libclang-rt-dev clang-format clang-tidy)
+    ethtool iperf3 flex bison bc clang libclang-rt-dev clang-format clang-tidy
+    chromium chromium-driver)
 
 LWIP_SUITE=trixie
 LWIP_VERSION='2.2.1+dfsg1-1+deb13u1'

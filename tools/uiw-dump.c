@@ -41,24 +41,25 @@ static void on_signal(int sig)
 
 static void usage(FILE *f)
 {
-    fputs("usage: uiw-dump [options] FILE | -        (a pcap or pcapng file, or standard input)\n"
-          "       uiw-dump [options] -i INTERFACE [-f CAPTURE-FILTER]\n"
-          "  -v, --verbose         every FPDU with all header fields\n"
-          "  -x, --hex             as -v, with the payload\n"
-          "      --summary         per connection: set-up, counts, sizes, latency, regions\n"
-          "      --verdicts        each violation of a requirement of the RFCs\n"
-          "      --messages        the message lines as well, with --summary or --verdicts\n"
-          "      --json            one JSON object per line\n"
-          "      --html FILE       a page with ladder diagrams and plots\n"
-          "      --filter TERMS    only what matches: conn= host= port= dir= op= stag= size= time=\n"
-          "                        frame= latency= error; ranges as 1..5, negation by !\n"
-          "      --write FILE      the frames of the matching messages, as pcap\n"
-          "  -f, --capture-filter  libpcap's filter language\n"
-          "  -i, --interface NAME  capture live\n"
-          "  -s, --snaplen N       octets per frame, live\n"
-          "      --ignore-checksums  take segments whose TCP checksum is wrong\n"
-          "      --color WHEN      auto, always or never\n",
-          f);
+    fputs(
+        "usage: uiw-dump [options] FILE | -        (a pcap or pcapng file, or standard input)\n"
+        "       uiw-dump [options] -i INTERFACE [-f CAPTURE-FILTER]\n"
+        "  -v, --verbose         every FPDU with all header fields\n"
+        "  -x, --hex             as -v, with the payload\n"
+        "      --summary         per connection: set-up, counts, sizes, latency, regions\n"
+        "      --verdicts        each violation of a requirement of the RFCs\n"
+        "      --messages        the message lines as well, with --summary or --verdicts\n"
+        "      --json            one JSON object per line\n"
+        "      --html FILE       a page with ladder diagrams and plots\n"
+        "      --filter TERMS    only what matches: conn= host= port= dir= op= stag= size= time=\n"
+        "                        frame= latency= error; ranges as 1..5, negation by !\n"
+        "      --write FILE      the frames of the matching messages, as pcap\n"
+        "  -f, --capture-filter  libpcap's filter language\n"
+        "  -i, --interface NAME  capture live\n"
+        "  -s, --snaplen N       octets per frame, live\n"
+        "      --ignore-checksums  take segments whose TCP checksum is wrong\n"
+        "      --color WHEN      auto, always or never\n",
+        f);
 }
 
 static bool set_colour(struct options *o, const char *when)
@@ -76,7 +77,17 @@ static bool set_colour(struct options *o, const char *when)
     return true;
 }
 
-enum { O_SUMMARY = 256, O_VERDICTS, O_MESSAGES, O_JSON, O_HTML, O_FILTER, O_WRITE, O_SUMS, O_COLOUR };
+enum {
+    O_SUMMARY = 256,
+    O_VERDICTS,
+    O_MESSAGES,
+    O_JSON,
+    O_HTML,
+    O_FILTER,
+    O_WRITE,
+    O_SUMS,
+    O_COLOUR
+};
 
 static const struct option long_options[] = {
     {"verbose", no_argument, NULL, 'v'},

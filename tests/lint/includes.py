@@ -27,7 +27,7 @@ JOINS = re.compile(r"src/api/conn[^/]*\.[ch]$")
 JOINED = {"mpa", "rdmap"}
 # Programs see the public header; those that take frames apart see the codecs.
 PROGRAMS = ("tools/", "examples/")
-CODEC_TOOLS = re.compile(r"tools/uiw-dump[^/]*\.[ch]$")
+CODEC_TOOLS = re.compile(r"tools/(uiw-dump[^/]*|dump/[^/]*)\.[ch]$")
 CODECS = {"mpa", "ddp", "rdmap", "base"}
 # The player of vector files is a peer: it has the codecs, and streams of octets to send them on.
 PLAYER = re.compile(r"tools/conform/[^/]*\.[ch]$")

@@ -30,13 +30,14 @@ static void check_marker(struct dump *d, const uint8_t m[MPA_MARKER_LEN], uint32
     struct span octets = {m, MPA_MARKER_LEN};
     uint32_t ptr = get_be16(m + 2);
     if (get_be16(m) != 0) {
-        dump_find(d, f->at, REQUIRE_MARKER_RSVD, octets, "0x%04x", get_be16(m));
+        dump_find(d, dump_spot(f->at, octets), REQUIRE_MARKER_RSVD, "0x%04x", get_be16(m));
     }
     if ((ptr & 3) != 0) {
-        dump_find(d, f->at, REQUIRE_MARKER_LOW, octets, "FPDUPTR %u", ptr);
+        dump_find(d, dump_spot(f->at, octets), REQUIRE_MARKER_LOW, "FPDUPTR %u", ptr);
     }
     if ((ptr & ~3u) != want) {
-        dump_find(d, f->at, REQUIRE_MARKER_PTR, octets, "FPDUPTR %u where %u is right", ptr, want);
+        dump_find(d, dump_spot(f->at, octets), REQUIRE_MARKER_PTR, "FPDUPTR %u where %u is right",
+                  ptr, want);
     }
 }
 
@@ -81,11 +82,11 @@ static void check_crc(struct dump *d)
         return;
     }
     if (f->crc_wire == 0) {
-        dump_find(d, f->at, REQUIRE_CRC_SENT, (struct span){wire, sizeof wire},
+        dump_find(d, dump_spot(f->at, (struct span){wire, sizeof wire}), REQUIRE_CRC_SENT,
                   "the CRC field is zero");
         return;
     }
-    dump_find(d, f->at, REQUIRE_CRC_VALUE, (struct span){wire, sizeof wire},
+    dump_find(d, dump_spot(f->at, (struct span){wire, sizeof wire}), REQUIRE_CRC_VALUE,
               "CRC field 0x%08x is not the CRC of the %u octets before it", f->crc_wire,
               d->ulpdu.used - MPA_CRC_LEN);
 }
@@ -107,8 +108,8 @@ void check_framing(struct dump *d, struct conn *c, unsigned dir)
     if (get_be32(pad) != 0) {
         h->st.pad_nonzero++;
         if (f->crc != CRC_BAD) {
-            dump_find(d, f->at, REQUIRE_PAD_ZERO, (struct span){pad, f->pad}, "%u pad octets",
-                      f->pad);
+            dump_find(d, dump_spot(f->at, (struct span){pad, f->pad}), REQUIRE_PAD_ZERO,
+                      "%u pad octets", f->pad);
         }
     }
 }
@@ -131,16 +132,17 @@ static void check_queue(struct dump *d, struct conn *c, unsigned dir)
     }
     struct verdict v = ddp_rx_check(&x->rx, seg);
     if (v.bad && v.code == DDP_UNT_QN) {
-        dump_find(d, f->at, REQUIRE_QN_RANGE, header_of(f), "QN %u", seg->hdr.qn);
+        dump_find(d, dump_spot(f->at, header_of(f)), REQUIRE_QN_RANGE, "QN %u", seg->hdr.qn);
     } else if (v.bad && v.code == DDP_UNT_MSN) {
-        dump_find(d, f->at, q->msn == 1 && q->mo == 0 ? REQUIRE_MSN_FIRST : REQUIRE_MSN_NEXT,
-                  header_of(f), "MSN %u on queue %u where %u is due", seg->hdr.msn, seg->hdr.qn,
-                  q->msn);
+        dump_find(d, dump_spot(f->at, header_of(f)),
+                  q->msn == 1 && q->mo == 0 ? REQUIRE_MSN_FIRST : REQUIRE_MSN_NEXT,
+                  "MSN %u on queue %u where %u is due", seg->hdr.msn, seg->hdr.qn, q->msn);
     } else if (v.bad && v.code == DDP_UNT_MO) {
-        dump_find(d, f->at, q->mo == 0 ? REQUIRE_MO_FIRST : REQUIRE_MO_NEXT, header_of(f),
-                  "MO %u where %u is due", seg->hdr.mo, q->mo);
+        dump_find(d, dump_spot(f->at, header_of(f)),
+                  q->mo == 0 ? REQUIRE_MO_FIRST : REQUIRE_MO_NEXT, "MO %u where %u is due",
+                  seg->hdr.mo, q->mo);
     } else if (v.bad) {
-        dump_find(d, f->at, REQUIRE_MO_NEXT, header_of(f), "%s", verdict_text(v));
+        dump_find(d, dump_spot(f->at, header_of(f)), REQUIRE_MO_NEXT, "%s", verdict_text(v));
     }
     if (q != NULL) {
         *q = v.bad ? (struct ddp_queue){.msn = seg->hdr.msn, .mo = seg->hdr.mo} : *q;
@@ -160,22 +162,24 @@ static void check_opcode(struct dump *d)
     unsigned opcode = rdmap_opcode(h->ulp);
     struct verdict v = rdmap_check_control(h, true);
     if (v.bad && v.code == RDMAP_OP_VERSION) {
-        dump_find(d, f->at, REQUIRE_RDMAP_VERSION_, header_of(f), "RV %u", h->ulp >> 6);
+        dump_find(d, dump_spot(f->at, header_of(f)), REQUIRE_RDMAP_VERSION_, "RV %u", h->ulp >> 6);
     } else if (v.bad && (h->tagged || h->qn < DDP_QNS || opcode > RDMAP_ATOMIC_RESPONSE)) {
         bool tagged = opcode == RDMAP_WRITE || opcode == RDMAP_READ_RESPONSE;
         bool known = opcode <= RDMAP_ATOMIC_RESPONSE;
-        enum require r = !known               ? REQUIRE_OPCODE
+        enum require r = !known                ? REQUIRE_OPCODE
                          : tagged != h->tagged ? REQUIRE_TAGGED_FIT
                                                : REQUIRE_QN_FIT;
-        dump_find(d, f->at, r, header_of(f), "opcode %u (%s), T=%d, QN %u", opcode,
+        dump_find(d, dump_spot(f->at, header_of(f)), r, "opcode %u (%s), T=%d, QN %u", opcode,
                   rdmap_opcode_text(opcode), h->tagged, h->tagged ? 0 : h->qn);
     }
     if ((h->ulp & 0x30) != 0) {
-        dump_find(d, f->at, REQUIRE_RDMAP_RSVD, header_of(f), "control octet 0x%02x", h->ulp);
+        dump_find(d, dump_spot(f->at, header_of(f)), REQUIRE_RDMAP_RSVD, "control octet 0x%02x",
+                  h->ulp);
     }
     if (!h->tagged && h->ulp32 != 0 && !rdmap_opcode_invalidates(opcode)) {
-        dump_find(d, f->at, is_ext(opcode) ? REQUIRE_EXT_INV_ZERO : REQUIRE_INV_ZERO, header_of(f),
-                  "0x%08x in a %s", h->ulp32, rdmap_opcode_text(opcode));
+        dump_find(d, dump_spot(f->at, header_of(f)),
+                  is_ext(opcode) ? REQUIRE_EXT_INV_ZERO : REQUIRE_INV_ZERO, "0x%08x in a %s",
+                  h->ulp32, rdmap_opcode_text(opcode));
     }
 }
 
@@ -192,7 +196,7 @@ static void check_mulpdu(struct dump *d, struct conn *c, unsigned dir)
     uint32_t max = mpa_mulpdu(mss, c->h[dir].s.rx.markers);
     if (f->ulpdu_len > max) {
         x->told_mulpdu = true;
-        dump_find(d, f->at, REQUIRE_MULPDU, no_octets(),
+        dump_find(d, dump_spot(f->at, no_octets()), REQUIRE_MULPDU,
                   "ULPDU of %u octets, MULPDU is at most %u with the MSS of %u", f->ulpdu_len, max,
                   mss);
     }
@@ -213,18 +217,19 @@ bool check_headers(struct dump *d, struct conn *c, unsigned dir)
         return false;
     }
     if (h->version != DDP_VERSION) {
-        dump_find(d, f->at, REQUIRE_DDP_VERSION_, header_of(f), "DV %u", h->version);
+        dump_find(d, dump_spot(f->at, header_of(f)), REQUIRE_DDP_VERSION_, "DV %u", h->version);
         return true;
     }
     if ((f->seg.raw[0] & 0x3c) != 0) {
-        dump_find(d, f->at, REQUIRE_DDP_RSVD, header_of(f), "control octet 0x%02x", f->seg.raw[0]);
+        dump_find(d, dump_spot(f->at, header_of(f)), REQUIRE_DDP_RSVD, "control octet 0x%02x",
+                  f->seg.raw[0]);
     }
     check_opcode(d);
     check_mulpdu(d, c, dir);
     if (!h->tagged) {
         check_queue(d, c, dir);
     } else if (f->seg.plen > 0 && h->to + f->seg.plen < h->to) {
-        dump_find(d, f->at, REQUIRE_TO_WRAP, header_of(f), "TO 0x%llx and %u octets",
+        dump_find(d, dump_spot(f->at, header_of(f)), REQUIRE_TO_WRAP, "TO 0x%llx and %u octets",
                   (unsigned long long)h->to, f->seg.plen);
     }
     return true;
@@ -262,12 +267,13 @@ void check_first(struct dump *d, struct conn *c, unsigned dir)
         bool heard = other->x != NULL && other->x->first_done;
         if (!heard && other->r.head == NULL && !other->s.searched &&
             rdmap_opcode(f->seg.hdr.ulp) != RDMAP_TERMINATE) {
-            dump_find(d, f->at, REQUIRE_RESPONDER_FIRST, header_of(f),
+            dump_find(d, dump_spot(f->at, header_of(f)), REQUIRE_RESPONDER_FIRST,
                       "a %s before any FPDU of the Initiator",
                       rdmap_opcode_text(rdmap_opcode(f->seg.hdr.ulp)));
         }
     } else if (a->req.p2p && a->rep.p2p && !is_rtr(a, &f->seg)) {
-        dump_find(d, f->at, REQUIRE_RTR_SENT, header_of(f), "the first FPDU is a %s of %u octets",
+        dump_find(d, dump_spot(f->at, header_of(f)), REQUIRE_RTR_SENT,
+                  "the first FPDU is a %s of %u octets",
                   rdmap_opcode_text(rdmap_opcode(f->seg.hdr.ulp)), f->seg.plen);
     }
 }
@@ -277,7 +283,7 @@ void check_first(struct dump *d, struct conn *c, unsigned dir)
 static void check_length(struct dump *d, const struct msg *m, enum require r, uint64_t want)
 {
     if (m->bytes != want && m->missing == 0) {
-        dump_find(d, m->at, r, no_octets(), "%llu octets", (unsigned long long)m->bytes);
+        dump_find(d, dump_spot(m->at, no_octets()), r, "%llu octets", (unsigned long long)m->bytes);
     }
 }
 
@@ -286,13 +292,13 @@ static void check_atomic(struct dump *d, struct msg *m)
     const struct rdmap_atomic_request *a = &m->atomic;
     struct span head = {m->head, 4};
     if ((get_be32(m->head) & 0xfffffff0) != 0) {
-        dump_find(d, m->at, REQUIRE_ATOMIC_RSVD, head, "0x%08x", get_be32(m->head));
+        dump_find(d, dump_spot(m->at, head), REQUIRE_ATOMIC_RSVD, "0x%08x", get_be32(m->head));
     }
     if (a->op != RDMAP_FETCH_ADD && a->op != RDMAP_CMP_SWAP) {
-        dump_find(d, m->at, REQUIRE_ATOMIC_AOP, head, "AOpCode %u", a->op);
+        dump_find(d, dump_spot(m->at, head), REQUIRE_ATOMIC_AOP, "AOpCode %u", a->op);
     }
     if (a->op == RDMAP_FETCH_ADD && (a->compare != 0 || a->compare_mask != UINT64_MAX)) {
-        dump_find(d, m->at, REQUIRE_ATOMIC_FETCH, no_octets(),
+        dump_find(d, dump_spot(m->at, no_octets()), REQUIRE_ATOMIC_FETCH,
                   "Compare Data 0x%llx, Compare Mask 0x%llx", (unsigned long long)a->compare,
                   (unsigned long long)a->compare_mask);
     }
@@ -310,23 +316,23 @@ static void check_terminate(struct dump *d, struct msg *m)
         return;
     }
     if (t->host_order) {
-        dump_find(d, m->at, REQUIRE_TERM_LAYOUT, control,
+        dump_find(d, dump_spot(m->at, control), REQUIRE_TERM_LAYOUT,
                   "the fields stand in the order of siw's machine: read as %u/%u/%02x", t->v.layer,
                   t->v.type, t->v.code);
         return;
     }
     if (strstr(verdict_text(t->v), "unknown") != NULL) {
-        dump_find(d, m->at, REQUIRE_TERM_CODE, control, "%x/%x/%02x", t->v.layer, t->v.type,
-                  t->v.code);
+        dump_find(d, dump_spot(m->at, control), REQUIRE_TERM_CODE, "%x/%x/%02x", t->v.layer,
+                  t->v.type, t->v.code);
     }
     if ((get_be16(m->head + 2) & 0x1fff) != 0) {
-        dump_find(d, m->at, REQUIRE_TERM_RSVD, control, "0x%04x", get_be16(m->head + 2));
+        dump_find(d, dump_spot(m->at, control), REQUIRE_TERM_RSVD, "0x%04x", get_be16(m->head + 2));
     }
     if (t->d && t->ddp_len == 0 && m->missing == 0) {
-        dump_find(d, m->at, REQUIRE_TERM_HEADER, control, "D=1 in %llu octets",
+        dump_find(d, dump_spot(m->at, control), REQUIRE_TERM_HEADER, "D=1 in %llu octets",
                   (unsigned long long)m->bytes);
     } else if (t->r && !t->has_read && m->missing == 0) {
-        dump_find(d, m->at, REQUIRE_TERM_RDMA, control, "R=1 in %llu octets",
+        dump_find(d, dump_spot(m->at, control), REQUIRE_TERM_RDMA, "R=1 in %llu octets",
                   (unsigned long long)m->bytes);
     }
 }

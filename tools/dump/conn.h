@@ -69,8 +69,8 @@ struct stream {
     bool base_known;
     struct mpa_rx rx;
     bool crc_known;
-    bool was_mpa;      /* FPDUs or a set-up frame were seen here */
-    bool after_term;   /* a Terminate was sent: nothing should follow */
+    bool was_mpa;                /* FPDUs or a set-up frame were seen here */
+    bool after_term;             /* a Terminate was sent: nothing should follow */
     uint64_t buf_frame, buf_low; /* frame of buf[0], lowest frame in buf */
     struct hole hole[HOLES_MAX];
     uint32_t holes;
@@ -78,9 +78,9 @@ struct stream {
     struct mark *mark;
     uint32_t marks;
     uint32_t next_try;
-    uint64_t skipped; /* octets given up since the search began */
-    uint64_t work;    /* octets whose CRC the search may still compute */
-    bool searched;    /* a search began here: say so when it ends */
+    uint64_t skipped;  /* octets given up since the search began */
+    uint64_t work;     /* octets whose CRC the search may still compute */
+    bool searched;     /* a search began here: say so when it ends */
     unsigned doubtful; /* FPDUs in a row that may be none */
     bool ended;
 };
@@ -164,7 +164,7 @@ struct conn {
     struct agreed *agreed; /* NULL until a set-up frame is seen */
     enum upper upper;
     uint16_t nvme_qid;
-    bool nvme_qid_known;
+    bool nvme_qid_known, rs_net;
     uint32_t findings, gaps;
     struct finding first_finding; /* when findings > 0 */
     struct conn_stats *stats;     /* NULL until there is a message */

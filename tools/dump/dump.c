@@ -145,24 +145,23 @@ static void blame(struct conn *c, const struct dump *d, unsigned dir, enum requi
     }
 }
 
-void dump_find(struct dump *d, struct place at, enum require req, struct span octets,
-               const char *fmt, ...)
+void dump_find(struct dump *d, struct spot where, enum require req, const char *fmt, ...)
 {
-    struct conn *c = (struct conn *)(uintptr_t)at.conn;
-    struct finding f = {.at = at, .req = req};
+    struct conn *c = (struct conn *)(uintptr_t)where.at.conn;
+    struct finding f = {.at = where.at, .req = req};
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(f.text, sizeof f.text, fmt, ap);
     va_end(ap);
-    f.octets_len = min_u32(octets.n, sizeof f.octets);
+    f.octets_len = min_u32(where.octets.n, sizeof f.octets);
     if (f.octets_len > 0) {
-        memcpy(f.octets, octets.p, f.octets_len);
+        memcpy(f.octets, where.octets.p, f.octets_len);
     }
     if (c->findings++ == 0) {
         c->first_finding = f;
     }
     d->findings++;
-    blame(c, d, at.dir, req);
+    blame(c, d, where.at.dir, req);
     for (unsigned i = 0; wanted(d, c) && i < d->sinks; i++) {
         if (d->sink[i].finding != NULL) {
             d->sink[i].finding(d->sink[i].ctx, &f);

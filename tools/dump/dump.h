@@ -122,9 +122,17 @@ void upper_setup(struct conn *c, const struct mpa_frame *f);
 void upper_message(struct conn *c, unsigned dir, struct msg *m);
 const char *upper_text(enum upper u);
 
-/* Reports a violation; octets may be empty. */
-void dump_find(struct dump *d, struct place at, enum require req, struct span octets,
-               const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* Where a violation was seen, and the octets that show it, if any do. */
+struct spot {
+    struct place at;
+    struct span octets;
+};
+static inline struct spot dump_spot(struct place at, struct span octets)
+{
+    return (struct spot){at, octets};
+}
+void dump_find(struct dump *d, struct spot where, enum require req, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 void dump_gap(struct dump *d, struct gap *g, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void dump_setup(struct dump *d, const struct setup_view *v);

@@ -9,14 +9,26 @@
 
 enum { TERMS_MAX = 16, VALUES_MAX = 16 };
 
-enum field { F_CONN, F_PORT, F_HOST, F_DIR, F_OP, F_STAG, F_SIZE, F_TIME, F_FRAME, F_LATENCY, F_ERROR };
+enum field {
+    F_CONN,
+    F_PORT,
+    F_HOST,
+    F_DIR,
+    F_OP,
+    F_STAG,
+    F_SIZE,
+    F_TIME,
+    F_FRAME,
+    F_LATENCY,
+    F_ERROR
+};
 
 static const struct {
     const char *name;
     enum field f;
 } fields[] = {
-    {"conn", F_CONN},   {"port", F_PORT}, {"host", F_HOST},   {"dir", F_DIR},
-    {"op", F_OP},       {"stag", F_STAG}, {"size", F_SIZE},   {"bytes", F_SIZE},
+    {"conn", F_CONN},   {"port", F_PORT},   {"host", F_HOST},       {"dir", F_DIR},
+    {"op", F_OP},       {"stag", F_STAG},   {"size", F_SIZE},       {"bytes", F_SIZE},
     {"time", F_TIME},   {"frame", F_FRAME}, {"latency", F_LATENCY}, {"errors", F_ERROR},
     {"error", F_ERROR},
 };

@@ -13,8 +13,7 @@ const char *out_end(const struct conn *c, unsigned dir, char buf[ADDR_TEXT])
 
 double out_time(const struct dump *d, uint64_t ns)
 {
-    return ns >= d->start_ns ? (double)(ns - d->start_ns) / 1e9
-                             : -(double)(d->start_ns - ns) / 1e9;
+    return ns >= d->start_ns ? (double)(ns - d->start_ns) / 1e9 : -(double)(d->start_ns - ns) / 1e9;
 }
 
 const char *out_duration(uint64_t ns, char buf[32])
@@ -57,7 +56,9 @@ static void atomic_detail(const struct msg *m, char *buf, size_t n)
                  (unsigned long long)m->result.original);
     } else {
         snprintf(buf, n, "%s id 0x%08x stag 0x%08x to 0x%llx data 0x%llx mask 0x%llx",
-                 a->op == RDMAP_FETCH_ADD ? "FetchAdd" : a->op == RDMAP_CMP_SWAP ? "CmpSwap" : "?",
+                 a->op == RDMAP_FETCH_ADD  ? "FetchAdd"
+                 : a->op == RDMAP_CMP_SWAP ? "CmpSwap"
+                                           : "?",
                  a->id, a->stag, (unsigned long long)a->to, (unsigned long long)a->data,
                  (unsigned long long)a->mask);
     }
@@ -112,7 +113,7 @@ void out_hex(FILE *f, const char *indent, struct cursor c)
 
 const char *out_rtr(unsigned rtr)
 {
-    static const char *const text[] = {"none",       "send",      "write",      "send+write",
+    static const char *const text[] = {"none", "send",      "write",      "send+write",
                                        "read", "send+read", "write+read", "send+write+read"};
     return text[rtr % ARRAY_LEN(text)];
 }

@@ -3,8 +3,8 @@
 
 static void tell_frame(FILE *f, const char *name, const struct mpa_frame *m)
 {
-    fprintf(f, "  %-8s rev %u, markers %s, CRC %s", name, m->rev, m->markers ? "asked" : "not asked",
-            m->crc ? "asked" : "not asked");
+    fprintf(f, "  %-8s rev %u, markers %s, CRC %s", name, m->rev,
+            m->markers ? "asked" : "not asked", m->crc ? "asked" : "not asked");
     if (m->enhanced) {
         fprintf(f, ", IRD %u, ORD %u", m->ird, m->ord);
     }
@@ -30,9 +30,11 @@ static void tell_agreed(FILE *f, const struct conn *c)
     if (a->bad) {
         fprintf(f, "  set-up   failed: a frame was malformed\n");
     } else if (a->have_req && a->have_rep && !a->rejected) {
-        fprintf(f, "  agreed   CRC %s, markers to the server %s, to the client %s, Initiator is the %s\n",
-                a->req.crc || a->rep.crc ? "on" : "off", c->h[0].s.rx.markers ? "on" : "off",
-                c->h[1].s.rx.markers ? "on" : "off", a->initiator == 0 ? "client" : "server");
+        fprintf(
+            f,
+            "  agreed   CRC %s, markers to the server %s, to the client %s, Initiator is the %s\n",
+            a->req.crc || a->rep.crc ? "on" : "off", c->h[0].s.rx.markers ? "on" : "off",
+            c->h[1].s.rx.markers ? "on" : "off", a->initiator == 0 ? "client" : "server");
     } else if (!a->rejected) {
         fprintf(f, "  set-up   not finished in the capture\n");
     }
@@ -53,8 +55,9 @@ static void tell_sizes(FILE *f, const struct op_stats *o)
 static void tell_tcp(FILE *f, const struct half *h)
 {
     const struct half_stats *st = &h->st;
-    fprintf(f, "    TCP      %llu segments, %llu octets, %llu retransmitted, %llu overlapping, "
-               "%llu out of order",
+    fprintf(f,
+            "    TCP      %llu segments, %llu octets, %llu retransmitted, %llu overlapping, "
+            "%llu out of order",
             (unsigned long long)st->segments, (unsigned long long)st->octets,
             (unsigned long long)st->retrans, (unsigned long long)st->overlap,
             (unsigned long long)st->out_of_order);
@@ -96,7 +99,9 @@ static void tell_direction(FILE *f, const struct conn *c, unsigned dir)
     fprintf(f, "  %s\n", dir == 0 ? "client to server" : "server to client");
     tell_tcp(f, h);
     if (h->st.fpdus > 0) {
-        fprintf(f, "    FPDUs    %llu, CRC good %llu, bad %llu, off %llu, not captured %llu; markers %llu\n",
+        fprintf(f,
+                "    FPDUs    %llu, CRC good %llu, bad %llu, off %llu, not captured %llu; markers "
+                "%llu\n",
                 (unsigned long long)h->st.fpdus, (unsigned long long)h->st.crc[CRC_GOOD],
                 (unsigned long long)h->st.crc[CRC_BAD], (unsigned long long)h->st.crc[CRC_OFF],
                 (unsigned long long)h->st.crc[CRC_CUT], (unsigned long long)h->st.markers);
@@ -117,7 +122,8 @@ static void tell_regions(FILE *f, const struct conn_stats *cs)
 {
     for (uint32_t i = 0; cs != NULL && i < cs->regions; i++) {
         const struct region *r = &cs->region[i];
-        fprintf(f, "  region   STag 0x%08x 0x%llx..0x%llx %s by the %s: %llu messages, %llu octets\n",
+        fprintf(f,
+                "  region   STag 0x%08x 0x%llx..0x%llx %s by the %s: %llu messages, %llu octets\n",
                 r->stag, (unsigned long long)r->low, (unsigned long long)r->high,
                 r->written ? "written" : "read", r->dir == 0 ? "client" : "server",
                 (unsigned long long)r->messages, (unsigned long long)r->bytes);
@@ -164,8 +170,9 @@ static void finish(void *ctx, const struct dump *d)
 {
     const struct out_summary *o = ctx;
     FILE *f = o->cfg.f;
-    fprintf(f, "total: %llu frames, %llu octets, %u TCP connections, %u with iWARP, %llu messages, "
-               "%llu violations, %llu gaps\n",
+    fprintf(f,
+            "total: %llu frames, %llu octets, %u TCP connections, %u with iWARP, %llu messages, "
+            "%llu violations, %llu gaps\n",
             (unsigned long long)d->frames, (unsigned long long)d->octets, d->conns, d->mpa_conns,
             (unsigned long long)d->messages, (unsigned long long)d->findings,
             (unsigned long long)d->gaps);

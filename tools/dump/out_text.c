@@ -103,7 +103,9 @@ static void rdmap_header(FILE *out, const struct fpdu_view *f)
         bool ok = rdmap_term_unpack(c, &t);
         fprintf(out, " Layer %u EType %u ErrorCode 0x%02x M %u D %u R %u DDPSegmentLength %u%s",
                 t.v.layer, t.v.type, t.v.code, t.m, t.d, t.r, t.seg_len,
-                !ok ? " (cut short)" : t.host_order ? " (host order)" : "");
+                !ok            ? " (cut short)"
+                : t.host_order ? " (host order)"
+                               : "");
     } else if (opcode == RDMAP_ATOMIC_REQUEST && f->known >= RDMAP_ATOMIC_REQUEST_LEN &&
                cursor_take(&c, RDMAP_ATOMIC_REQUEST_LEN, b)) {
         struct rdmap_atomic_request a;
@@ -190,9 +192,8 @@ static void tell_finding(void *ctx, const struct finding *f)
 static void tell_gap(void *ctx, const struct gap *g)
 {
     const struct out_text *o = ctx;
-    fprintf(o->cfg.f, "%s# %.6f %u %c %s: %s%s\n", paint(o, CYAN),
-            out_time(o->cfg.d, g->at.ns), g->at.conn->id, arrow(g->at.dir), gap_text(g->kind),
-            g->text, paint(o, PLAIN));
+    fprintf(o->cfg.f, "%s# %.6f %u %c %s: %s%s\n", paint(o, CYAN), out_time(o->cfg.d, g->at.ns),
+            g->at.conn->id, arrow(g->at.dir), gap_text(g->kind), g->text, paint(o, PLAIN));
 }
 
 static void tell_frames(const struct out_text *o, const struct dump *d)

@@ -195,8 +195,7 @@ static uint32_t ext_len(uint8_t next, const uint8_t *p)
     case 60:  /* destination */
     case 135: /* mobility */
     case 139: /* HIP */
-    case 140: /* shim6 */
-        return ((uint32_t)p[1] + 1) * 8;
+    case 140: /* shim6 */ return ((uint32_t)p[1] + 1) * 8;
     case 51: /* authentication */ return ((uint32_t)p[1] + 2) * 4;
     case 44: /* fragment */ return 8;
     default: return 0;

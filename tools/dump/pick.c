@@ -111,8 +111,7 @@ static void take_conn(void *ctx, const struct conn *c)
 
 void pick_sink(struct pick *p, struct sink *s)
 {
-    *s = (struct sink){
-        .ctx = p, .conn = take_conn, .setup = take_setup, .message = take_message};
+    *s = (struct sink){.ctx = p, .conn = take_conn, .setup = take_setup, .message = take_message};
 }
 
 static int by_low(const void *a, const void *b)

@@ -202,14 +202,14 @@ static void check_segment(struct dump *d, struct open_msg *o)
     const struct ddp_hdr *h = &f->seg.hdr;
     struct span raw = {f->seg.raw, f->seg.raw_len};
     if (o->ulp != h->ulp) {
-        dump_find(d, f->at, h->tagged ? REQUIRE_TAGGED_ULP : REQUIRE_UNTAGGED_ULP, raw,
+        dump_find(d, dump_spot(f->at, raw), h->tagged ? REQUIRE_TAGGED_ULP : REQUIRE_UNTAGGED_ULP,
                   "RsvdULP 0x%02x inside a message of 0x%02x", h->ulp, o->ulp);
     }
     if (h->tagged && h->stag != o->m.stag) {
-        dump_find(d, f->at, REQUIRE_TAGGED_STAG, raw, "STag 0x%08x inside a message of 0x%08x",
-                  h->stag, o->m.stag);
+        dump_find(d, dump_spot(f->at, raw), REQUIRE_TAGGED_STAG,
+                  "STag 0x%08x inside a message of 0x%08x", h->stag, o->m.stag);
     } else if (h->tagged && h->to != o->next_to && !o->m.partial) {
-        dump_find(d, f->at, REQUIRE_TO_NEXT, raw, "TO 0x%llx where 0x%llx is due",
+        dump_find(d, dump_spot(f->at, raw), REQUIRE_TO_NEXT, "TO 0x%llx where 0x%llx is due",
                   (unsigned long long)h->to, (unsigned long long)o->next_to);
     }
 }
@@ -229,8 +229,9 @@ static void after_terminate(struct dump *d, struct conn *c, unsigned dir)
     struct stream *s = &c->h[dir].s;
     const struct fpdu_view *f = &d->fpdu;
     if (s->after_term) {
-        dump_find(d, f->at, REQUIRE_AFTER_TERM, (struct span){f->seg.raw, f->seg.raw_len},
-                  "%s after a Terminate", rdmap_opcode_text(rdmap_opcode(f->seg.hdr.ulp)));
+        dump_find(d, dump_spot(f->at, (struct span){f->seg.raw, f->seg.raw_len}),
+                  REQUIRE_AFTER_TERM, "%s after a Terminate",
+                  rdmap_opcode_text(rdmap_opcode(f->seg.hdr.ulp)));
     }
     s->after_term |= rdmap_opcode(f->seg.hdr.ulp) == RDMAP_TERMINATE;
 }
@@ -268,8 +269,8 @@ void rdma_fpdu(struct dump *d, struct conn *c, unsigned dir)
     dump_tell_conn(d, c);
     if (f->seg.raw_len == 0) {
         if (f->crc != CRC_BAD) {
-            dump_find(d, f->at, REQUIRE_DDP_HEADER, (struct span){NULL, 0}, "ULPDU_Length %u",
-                      f->ulpdu_len);
+            dump_find(d, dump_spot(f->at, (struct span){NULL, 0}), REQUIRE_DDP_HEADER,
+                      "ULPDU_Length %u", f->ulpdu_len);
         }
         dump_fpdu(d, f);
         return;

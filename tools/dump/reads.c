@@ -40,7 +40,7 @@ static void check_depth(struct dump *d, struct conn *c, unsigned dir, const stru
     const struct rdma *x = c->h[dir].x;
     uint16_t limit = setup_read_limit(c, dir);
     if (limit != MPA_DEPTH_UNSET && x->reads > limit && !c->h[1 - dir].x->reads_unsure) {
-        dump_find(d, m->at, REQUIRE_OVER_ORD, (struct span){NULL, 0},
+        dump_find(d, dump_spot(m->at, (struct span){NULL, 0}), REQUIRE_OVER_ORD,
                   "%u requests without answer, the peer's IRD is %u", x->reads, limit);
     }
 }
@@ -100,22 +100,20 @@ static void complain(struct dump *d, struct conn *c, unsigned dir, struct msg *m
     struct rdma *asker = c->h[1 - dir].x;
     struct span none = {NULL, 0};
     bool unsure = asker != NULL ? asker->reads_unsure : c->h[1 - dir].s.searched;
-    if (unsure || c->h[dir].x->reads_unsure || m->crc == CRC_BAD ||
-        c->h[1 - dir].r.head != NULL) {
+    if (unsure || c->h[dir].x->reads_unsure || m->crc == CRC_BAD || c->h[1 - dir].r.head != NULL) {
         return; /* the request may be among what was not seen */
     }
     if (m->opcode == RDMAP_ATOMIC_RESPONSE) {
-        dump_find(d, m->at, REQUIRE_ATOMIC_ID, none, "no Atomic Request 0x%08x is open",
+        dump_find(d, dump_spot(m->at, none), REQUIRE_ATOMIC_ID, "no Atomic Request 0x%08x is open",
                   m->result.id);
     } else if (asker == NULL || asker->reads == 0) {
-        dump_find(d, m->at, REQUIRE_READ_ASKED, none, "no Read Request is open");
+        dump_find(d, dump_spot(m->at, none), REQUIRE_READ_ASKED, "no Read Request is open");
     } else {
         const struct pending_read *p = pending(asker, 0);
         bool stag = p->req.sink_stag != m->stag;
-        dump_find(d, m->at, stag ? REQUIRE_READ_STAG : REQUIRE_READ_TO, none,
+        dump_find(d, dump_spot(m->at, none), stag ? REQUIRE_READ_STAG : REQUIRE_READ_TO,
                   "STag 0x%08x TO 0x%llx, the request has 0x%08x 0x%llx", m->stag,
-                  (unsigned long long)m->to, p->req.sink_stag,
-                  (unsigned long long)p->req.sink_to);
+                  (unsigned long long)m->to, p->req.sink_stag, (unsigned long long)p->req.sink_to);
     }
 }
 
@@ -130,7 +128,7 @@ static void fill_read(struct dump *d, struct conn *c, unsigned dir, struct msg *
 {
     bool lossy = m->partial || m->crc == CRC_BAD;
     if (m->bytes != m->req.len && !lossy) {
-        dump_find(d, m->at, REQUIRE_READ_WHOLE, (struct span){NULL, 0},
+        dump_find(d, dump_spot(m->at, (struct span){NULL, 0}), REQUIRE_READ_WHOLE,
                   "%llu octets, asked for were %u", (unsigned long long)m->bytes, m->req.len);
     }
     if (m->req.len > 0) {
@@ -156,9 +154,9 @@ void reads_response(struct dump *d, struct conn *c, unsigned dir, struct msg *m)
         return;
     }
     if (i > 0 && !c->h[dir].x->reads_unsure && m->crc != CRC_BAD) {
-        dump_find(d, m->at, REQUIRE_READ_ORDER, (struct span){NULL, 0},
+        dump_find(d, dump_spot(m->at, (struct span){NULL, 0}), REQUIRE_READ_ORDER,
                   "%d older requests have no answer yet", i);
-        }
+    }
     const struct pending_read p = *pending(asker, (uint32_t)i);
     take(asker, (unsigned)i);
     m->req = p.req;

@@ -179,8 +179,7 @@ static void take_payload(struct dump *d, struct conn *c, unsigned dir, const str
 static void take_ack(struct conn *c, unsigned dir, const struct packet *pk)
 {
     struct reasm *other = &c->h[1 - dir].r;
-    if ((pk->flags & TCP_ACK) != 0 &&
-        (!other->has_ack || seq_diff(pk->ack, other->acked) > 0)) {
+    if ((pk->flags & TCP_ACK) != 0 && (!other->has_ack || seq_diff(pk->ack, other->acked) > 0)) {
         other->acked = pk->ack;
         other->has_ack = true;
     }
@@ -255,8 +254,7 @@ static void tell_tail(struct dump *d, struct conn *c, unsigned dir)
     if (!h->r.started || more <= 0 || h->s.phase == PHASE_OFF) {
         return;
     }
-    struct gap g = {
-        .at = dump_here(d, c, dir), .kind = GAP_CAPTURE, .octets = (uint32_t)more};
+    struct gap g = {.at = dump_here(d, c, dir), .kind = GAP_CAPTURE, .octets = (uint32_t)more};
     h->st.missing += (uint32_t)more;
     dump_gap(d, &g, "%d TCP octets at the end are not in the capture", more);
 }

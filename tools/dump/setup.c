@@ -38,28 +38,29 @@ static void check_flags(struct dump *d, const struct setup_view *v)
     struct span flags = {&v->octet16, 1};
     unsigned reserved = v->octet17 >= MPA_REV_2 ? 0x0f : 0x1f;
     if ((v->octet16 & reserved) != 0) {
-        dump_find(d, v->at, REQUIRE_SETUP_RSVD, flags, "octet 16 is 0x%02x", v->octet16);
+        dump_find(d, dump_spot(v->at, flags), REQUIRE_SETUP_RSVD, "octet 16 is 0x%02x", v->octet16);
     }
     if (!v->f.reply && (v->octet16 & MPA_FLAG_R) != 0) {
-        dump_find(d, v->at, REQUIRE_REQ_REJECT, flags, "octet 16 is 0x%02x", v->octet16);
+        dump_find(d, dump_spot(v->at, flags), REQUIRE_REQ_REJECT, "octet 16 is 0x%02x", v->octet16);
     }
     if (v->octet17 != MPA_REV_1 && v->octet17 != MPA_REV_2) {
-        dump_find(d, v->at, REQUIRE_REV, (struct span){&v->octet17, 1}, "Rev is %u", v->octet17);
+        dump_find(d, dump_spot(v->at, (struct span){&v->octet17, 1}), REQUIRE_REV, "Rev is %u",
+                  v->octet17);
     }
     if (v->pd_length > MPA_PD_MAX) {
-        dump_find(d, v->at, REQUIRE_PD_MAX, (struct span){NULL, 0}, "PD_Length is %u",
+        dump_find(d, dump_spot(v->at, (struct span){NULL, 0}), REQUIRE_PD_MAX, "PD_Length is %u",
                   v->pd_length);
     }
     if (v->octet17 == MPA_REV_2 && (v->octet16 & MPA_FLAG_S) != 0 &&
         v->pd_length < MPA_ENHANCED_LEN) {
-        dump_find(d, v->at, REQUIRE_ENH_SHORT, (struct span){NULL, 0}, "S=1 with PD_Length %u",
-                  v->pd_length);
+        dump_find(d, dump_spot(v->at, (struct span){NULL, 0}), REQUIRE_ENH_SHORT,
+                  "S=1 with PD_Length %u", v->pd_length);
     }
 }
 
 static void find_in(struct dump *d, const struct setup_view *v, enum require r, const char *what)
 {
-    dump_find(d, v->at, r, (struct span){NULL, 0}, "%s", what);
+    dump_find(d, dump_spot(v->at, (struct span){NULL, 0}), r, "%s", what);
 }
 
 static void check_enhanced(struct dump *d, const struct setup_view *v)
@@ -82,15 +83,15 @@ static void check_depths(struct dump *d, const struct setup_view *v, const struc
     const struct mpa_frame *rep = &v->f;
     bool unset = req->ird == MPA_DEPTH_UNSET;
     if (unset && rep->ord != MPA_DEPTH_UNSET) {
-        dump_find(d, v->at, REQUIRE_ORD_UNSET, (struct span){NULL, 0},
+        dump_find(d, dump_spot(v->at, (struct span){NULL, 0}), REQUIRE_ORD_UNSET,
                   "Request IRD 0x3fff, Reply ORD %u", rep->ord);
     }
     if (req->ord == MPA_DEPTH_UNSET && rep->ird != MPA_DEPTH_UNSET) {
-        dump_find(d, v->at, REQUIRE_IRD_UNSET, (struct span){NULL, 0},
+        dump_find(d, dump_spot(v->at, (struct span){NULL, 0}), REQUIRE_IRD_UNSET,
                   "Request ORD 0x3fff, Reply IRD %u", rep->ird);
     }
     if (!rep->reject && !unset && rep->ord != MPA_DEPTH_UNSET && rep->ord > req->ird) {
-        dump_find(d, v->at, REQUIRE_ORD_BOUND, (struct span){NULL, 0},
+        dump_find(d, dump_spot(v->at, (struct span){NULL, 0}), REQUIRE_ORD_BOUND,
                   "Request IRD %u, Reply ORD %u", req->ird, rep->ord);
     }
 }
@@ -192,8 +193,8 @@ static enum setup_result no_key(struct dump *d, struct conn *c, unsigned dir)
         have->initiator = reply_due ? 1 - dir : dir;
     }
     dump_tell_conn(d, c);
-    dump_find(d, dump_here(d, c, dir), reply_due ? REQUIRE_REP_KEY : REQUIRE_REQ_KEY,
-              (struct span){s->buf, MPA_KEY_LEN}, "the key is wrong");
+    dump_find(d, dump_spot(dump_here(d, c, dir), (struct span){s->buf, MPA_KEY_LEN}),
+              reply_due ? REQUIRE_REP_KEY : REQUIRE_REQ_KEY, "the key is wrong");
     return SETUP_BAD;
 }
 
@@ -267,7 +268,7 @@ void setup_cut(struct dump *d, struct conn *c, unsigned dir)
     v.f.reply = s->buf[9] == 'p';
     uint32_t have = s->n - MPA_FRAME_HDR;
     bad_frame(d, c, &v, MPA_FAULT_PD_LENGTH);
-    dump_find(d, v.at, REQUIRE_PD_LENGTH, (struct span){s->buf + AT_PD_LENGTH, 2},
+    dump_find(d, dump_spot(v.at, (struct span){s->buf + AT_PD_LENGTH, 2}), REQUIRE_PD_LENGTH,
               "PD_Length %u, but %u octets came", v.pd_length, have);
 }
 
@@ -279,7 +280,7 @@ void setup_trailing(struct dump *d, struct conn *c, unsigned dir)
         return;
     }
     a->trailing_told = true;
-    dump_find(d, dump_here(d, c, dir), REQUIRE_WAIT_REPLY, (struct span){NULL, 0},
+    dump_find(d, dump_spot(dump_here(d, c, dir), (struct span){NULL, 0}), REQUIRE_WAIT_REPLY,
               "octets follow the Request before there is a Reply");
 }
 

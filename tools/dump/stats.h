@@ -6,7 +6,7 @@
 #include "view.h"
 
 enum {
-    SIZE_BUCKETS = 34,    /* 0, 1, 2..3, 4..7, and so on */
+    SIZE_BUCKETS = 34, /* 0, 1, 2..3, 4..7, and so on */
     LATENCY_BUCKETS = 64 * 64,
     REGIONS_MAX = 256,
 };
@@ -21,18 +21,18 @@ struct half_stats {
     struct op_stats *op[OPCODES]; /* NULL: never seen */
     uint64_t segments, octets;    /* TCP segments with payload, and their octets */
     uint64_t retrans, overlap, out_of_order;
-    uint64_t missing;       /* octets never captured */
-    uint64_t cut;           /* octets cut off by the snaplen */
-    uint64_t undecoded;     /* octets in no FPDU and no set-up frame */
-    uint64_t bad_sum;       /* segments left out for their checksum */
+    uint64_t missing;   /* octets never captured */
+    uint64_t cut;       /* octets cut off by the snaplen */
+    uint64_t undecoded; /* octets in no FPDU and no set-up frame */
+    uint64_t bad_sum;   /* segments left out for their checksum */
     uint64_t fpdus, markers, padded, pad_nonzero, crc[CRC_BAD + 1];
     uint64_t header_lost; /* FPDUs whose header was not captured */
 };
 
 struct region {
     uint32_t stag;
-    unsigned dir;  /* who asked or wrote */
-    bool written;  /* else read from */
+    unsigned dir;       /* who asked or wrote */
+    bool written;       /* else read from */
     uint64_t low, high; /* [low, high) */
     uint64_t messages, bytes;
 };

@@ -15,7 +15,8 @@ enum {
     MARKERS_MIN = 3, /* in a row, before their distance is believed */
 };
 
-struct try {
+struct
+try {
     struct conn *c;
     struct stream *s;
     bool markers;

@@ -49,9 +49,8 @@ static uint16_t get_le16(const uint8_t *p)
 const char *upper_text(enum upper u)
 {
     static const char *const text[] = {
-        [UPPER_UNKNOWN] = "",          [UPPER_RPING] = "rping",
-        [UPPER_RSOCKETS] = "rsockets", [UPPER_RPC] = "RPC-over-RDMA",
-        [UPPER_NVME] = "NVMe-oF",      [UPPER_ISER] = "iSER",
+        [UPPER_UNKNOWN] = "",          [UPPER_RPING] = "rping",       [UPPER_RSOCKETS] = "rsockets",
+        [UPPER_RPC] = "RPC-over-RDMA", [UPPER_NVME] = "NVMe-oF",      [UPPER_ISER] = "iSER",
         [UPPER_SMB] = "SMB Direct",    [UPPER_PERFTEST] = "perftest",
     };
     return (size_t)u < ARRAY_LEN(text) ? text[u] : "";
@@ -63,10 +62,10 @@ static enum upper by_port(uint16_t port)
         uint16_t port;
         enum upper u;
     } t[] = {
-        {PORT_RPING, UPPER_RPING},   {PORT_PERFTEST, UPPER_PERFTEST},
-        {PORT_NFS, UPPER_RPC},       {PORT_NVME, UPPER_NVME},
-        {PORT_ISER, UPPER_ISER},     {PORT_NVME_DISCOVERY, UPPER_NVME},
-        {PORT_ISER_OLD, UPPER_ISER}, {PORT_SMB, UPPER_SMB},
+        {PORT_RPING, UPPER_RPING},    {PORT_PERFTEST, UPPER_PERFTEST},
+        {PORT_NFS, UPPER_RPC},        {PORT_NVME, UPPER_NVME},
+        {PORT_ISER, UPPER_ISER},      {PORT_NVME_DISCOVERY, UPPER_NVME},
+        {PORT_ISER_OLD, UPPER_ISER},  {PORT_SMB, UPPER_SMB},
         {PORT_SMB_DIRECT, UPPER_SMB},
     };
     for (size_t i = 0; i < ARRAY_LEN(t); i++) {
@@ -91,6 +90,7 @@ void upper_setup(struct conn *c, const struct mpa_frame *f)
     if (c->upper == UPPER_UNKNOWN && f->pd_len == RS_CONN_DATA && f->pd[0] == 1 && f->pd[4] == 0 &&
         f->pd[5] == 0 && f->pd[6] == 0) {
         c->upper = UPPER_RSOCKETS;
+        c->rs_net = (f->pd[1] & 1) != 0;
     }
     if (c->upper == UPPER_NVME && !f->reply && f->pd_len >= 8) {
         c->nvme_qid = get_le16(f->pd + 2);
@@ -111,7 +111,8 @@ static void note_rping(struct msg *m)
 
 /* --- rsockets --- */
 
-static void note_rsockets(struct msg *m)
+/* The words of a sender are in its machine's order, unless both ends are big-endian. */
+static void note_rsockets(const struct conn *c, struct msg *m)
 {
     static const char *const op[] = {"data",       "data (more)", "write",     "more",
                                      "SGL update", "reserved",    "iomap SGL", "control"};
@@ -119,7 +120,7 @@ static void note_rsockets(struct msg *m)
     if (m->bytes != 4 || m->head_len < 4) {
         return;
     }
-    uint32_t v = get_be32(m->head);
+    uint32_t v = c->rs_net ? get_be32(m->head) : get_le32(m->head);
     uint32_t arg = v & 0x1fffffff;
     if (v >> 29 == 7 && arg < ARRAY_LEN(ctrl)) {
         snprintf(m->note, sizeof m->note, "rsockets control: %s", ctrl[arg]);
@@ -133,9 +134,9 @@ static void note_rsockets(struct msg *m)
 static const char *nfs_proc(uint32_t vers, uint32_t proc)
 {
     static const char *const v3[] = {
-        "NULL",   "GETATTR", "SETATTR", "LOOKUP", "ACCESS",  "READLINK",    "READ",   "WRITE",
-        "CREATE", "MKDIR",   "SYMLINK", "MKNOD",  "REMOVE",  "RMDIR",       "RENAME", "LINK",
-        "READDIR", "READDIRPLUS", "FSSTAT", "FSINFO", "PATHCONF", "COMMIT"};
+        "NULL",    "GETATTR",     "SETATTR", "LOOKUP", "ACCESS",   "READLINK", "READ",   "WRITE",
+        "CREATE",  "MKDIR",       "SYMLINK", "MKNOD",  "REMOVE",   "RMDIR",    "RENAME", "LINK",
+        "READDIR", "READDIRPLUS", "FSSTAT",  "FSINFO", "PATHCONF", "COMMIT"};
     if (vers == 3 && proc < ARRAY_LEN(v3)) {
         return v3[proc];
     }
@@ -208,21 +209,34 @@ static void note_rpc(struct msg *m)
 
 /* --- NVMe over Fabrics --- */
 
-static const struct code nvme_fabrics[] = {{0x00, "Property Set"}, {0x01, "Connect"},
-                                           {0x04, "Property Get"}, {0x05, "Authentication Send"},
-                                           {0x06, "Authentication Receive"},
-                                           {0x08, "Disconnect"}};
-static const struct code nvme_admin[] = {
-    {0x02, "Get Log Page"}, {0x06, "Identify"},     {0x08, "Abort"},
-    {0x09, "Set Features"}, {0x0a, "Get Features"}, {0x0c, "Asynchronous Event Request"},
-    {0x0d, "Namespace Management"}, {0x15, "Namespace Attachment"}, {0x18, "Keep Alive"},
-    {0x80, "Format NVM"},   {0x81, "Security Send"}, {0x82, "Security Receive"}};
-static const struct code nvme_io[] = {
-    {0x00, "Flush"},        {0x01, "Write"},   {0x02, "Read"},
-    {0x04, "Write Uncorrectable"}, {0x05, "Compare"}, {0x08, "Write Zeroes"},
-    {0x09, "Dataset Management"},  {0x0d, "Reservation Register"},
-    {0x0e, "Reservation Report"},  {0x11, "Reservation Acquire"},
-    {0x15, "Reservation Release"}, {0x0c, "Verify"}};
+static const struct code nvme_fabrics[] = {
+    {0x00, "Property Set"},           {0x01, "Connect"},
+    {0x04, "Property Get"},           {0x05, "Authentication Send"},
+    {0x06, "Authentication Receive"}, {0x08, "Disconnect"}};
+static const struct code nvme_admin[] = {{0x02, "Get Log Page"},
+                                         {0x06, "Identify"},
+                                         {0x08, "Abort"},
+                                         {0x09, "Set Features"},
+                                         {0x0a, "Get Features"},
+                                         {0x0c, "Asynchronous Event Request"},
+                                         {0x0d, "Namespace Management"},
+                                         {0x15, "Namespace Attachment"},
+                                         {0x18, "Keep Alive"},
+                                         {0x80, "Format NVM"},
+                                         {0x81, "Security Send"},
+                                         {0x82, "Security Receive"}};
+static const struct code nvme_io[] = {{0x00, "Flush"},
+                                      {0x01, "Write"},
+                                      {0x02, "Read"},
+                                      {0x04, "Write Uncorrectable"},
+                                      {0x05, "Compare"},
+                                      {0x08, "Write Zeroes"},
+                                      {0x09, "Dataset Management"},
+                                      {0x0d, "Reservation Register"},
+                                      {0x0e, "Reservation Report"},
+                                      {0x11, "Reservation Acquire"},
+                                      {0x15, "Reservation Release"},
+                                      {0x0c, "Verify"}};
 
 static void note_nvme(const struct conn *c, unsigned dir, struct msg *m)
 {
@@ -246,19 +260,29 @@ static void note_nvme(const struct conn *c, unsigned dir, struct msg *m)
 
 /* --- iSER --- */
 
-static const struct code iscsi_ops[] = {
-    {0x00, "NOP-Out"},       {0x01, "SCSI Command"},  {0x02, "Task Management Request"},
-    {0x03, "Login Request"}, {0x04, "Text Request"},  {0x05, "Data-Out"},
-    {0x06, "Logout Request"}, {0x20, "NOP-In"},       {0x21, "SCSI Response"},
-    {0x22, "Task Management Response"},               {0x23, "Login Response"},
-    {0x24, "Text Response"}, {0x25, "Data-In"},       {0x26, "Logout Response"},
-    {0x31, "R2T"},           {0x32, "Asynchronous Message"}, {0x3f, "Reject"}};
+static const struct code iscsi_ops[] = {{0x00, "NOP-Out"},
+                                        {0x01, "SCSI Command"},
+                                        {0x02, "Task Management Request"},
+                                        {0x03, "Login Request"},
+                                        {0x04, "Text Request"},
+                                        {0x05, "Data-Out"},
+                                        {0x06, "Logout Request"},
+                                        {0x20, "NOP-In"},
+                                        {0x21, "SCSI Response"},
+                                        {0x22, "Task Management Response"},
+                                        {0x23, "Login Response"},
+                                        {0x24, "Text Response"},
+                                        {0x25, "Data-In"},
+                                        {0x26, "Logout Response"},
+                                        {0x31, "R2T"},
+                                        {0x32, "Asynchronous Message"},
+                                        {0x3f, "Reject"}};
 static const struct code scsi_ops[] = {
-    {0x00, "TEST UNIT READY"}, {0x03, "REQUEST SENSE"}, {0x12, "INQUIRY"},
-    {0x1a, "MODE SENSE(6)"},   {0x25, "READ CAPACITY(10)"}, {0x28, "READ(10)"},
+    {0x00, "TEST UNIT READY"}, {0x03, "REQUEST SENSE"},         {0x12, "INQUIRY"},
+    {0x1a, "MODE SENSE(6)"},   {0x25, "READ CAPACITY(10)"},     {0x28, "READ(10)"},
     {0x2a, "WRITE(10)"},       {0x35, "SYNCHRONIZE CACHE(10)"}, {0x42, "UNMAP"},
     {0x5a, "MODE SENSE(10)"},  {0x5e, "PERSISTENT RESERVE IN"}, {0x88, "READ(16)"},
-    {0x8a, "WRITE(16)"},       {0x93, "WRITE SAME(16)"}, {0x9e, "SERVICE ACTION IN(16)"},
+    {0x8a, "WRITE(16)"},       {0x93, "WRITE SAME(16)"},        {0x9e, "SERVICE ACTION IN(16)"},
     {0xa0, "REPORT LUNS"},     {0xa3, "MAINTENANCE IN"}};
 
 static void note_iser(struct msg *m)
@@ -276,18 +300,18 @@ static void note_iser(struct msg *m)
     const char *name = LOOK_UP(iscsi_ops, bhs[0] & 0x3f);
     const char *scsi = (bhs[0] & 0x3f) == 1 ? LOOK_UP(scsi_ops, bhs[32]) : NULL;
     snprintf(m->note, sizeof m->note, "iSER %s%s%s tag 0x%08x%s%s",
-             name != NULL ? name : "unknown PDU", scsi != NULL ? " " : "",
-             scsi != NULL ? scsi : "", get_be32(bhs + 16), (p[0] & 0x08) != 0 ? ", write STag" : "",
+             name != NULL ? name : "unknown PDU", scsi != NULL ? " " : "", scsi != NULL ? scsi : "",
+             get_be32(bhs + 16), (p[0] & 0x08) != 0 ? ", write STag" : "",
              (p[0] & 0x04) != 0 ? ", read STag" : "");
 }
 
 /* --- SMB Direct --- */
 
 static const char *const smb2_ops[] = {
-    "NEGOTIATE", "SESSION_SETUP", "LOGOFF", "TREE_CONNECT",    "TREE_DISCONNECT",
-    "CREATE",    "CLOSE",         "FLUSH",  "READ",            "WRITE",
-    "LOCK",      "IOCTL",         "CANCEL", "ECHO",            "QUERY_DIRECTORY",
-    "CHANGE_NOTIFY", "QUERY_INFO", "SET_INFO", "OPLOCK_BREAK"};
+    "NEGOTIATE",     "SESSION_SETUP", "LOGOFF",   "TREE_CONNECT", "TREE_DISCONNECT",
+    "CREATE",        "CLOSE",         "FLUSH",    "READ",         "WRITE",
+    "LOCK",          "IOCTL",         "CANCEL",   "ECHO",         "QUERY_DIRECTORY",
+    "CHANGE_NOTIFY", "QUERY_INFO",    "SET_INFO", "OPLOCK_BREAK"};
 
 static void note_smb(struct msg *m)
 {
@@ -339,7 +363,7 @@ void upper_message(struct conn *c, unsigned dir, struct msg *m)
     }
     switch (c->upper) {
     case UPPER_RPING: note_rping(m); break;
-    case UPPER_RSOCKETS: note_rsockets(m); break;
+    case UPPER_RSOCKETS: note_rsockets(c, m); break;
     case UPPER_RPC: note_rpc(m); break;
     case UPPER_NVME: note_nvme(c, dir, m); break;
     case UPPER_ISER: note_iser(m); break;

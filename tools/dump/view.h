@@ -37,7 +37,7 @@ struct place {
 struct setup_view {
     struct place at;
     struct mpa_frame f;
-    bool whole;   /* else only rev, flags and pd_len were to be had */
+    bool whole; /* else only rev, flags and pd_len were to be had */
     uint8_t octet16, octet17;
     uint16_t pd_length; /* the field, the enhanced word included */
     const char *bad;    /* why it is malformed, or NULL */
@@ -61,8 +61,8 @@ struct msg {
     uint64_t first_ns, first_frame, low_frame;
     unsigned opcode;
     bool tagged;
-    bool partial;  /* its beginning was not seen */
-    bool whole_hdr; /* req, term or atomic below is filled */
+    bool partial;     /* its beginning was not seen */
+    bool whole_hdr;   /* req, term or atomic below is filled */
     uint64_t bytes;   /* ULP payload */
     uint64_t missing; /* of that, not captured */
     uint32_t fpdus;

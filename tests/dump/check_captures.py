@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""check_captures.py UIW-DUMP FOLDER: what uiw-dump says of each capture against expected.tsv."""
+
+import csv
+import os
+import sys
+
+import dumptool as t
+
+
+def check(tool, folder, want):
+    objs = t.run(tool, os.path.join(folder, want["file"]))
+    messages, fpdus, payload = t.counts(objs)
+    got = {
+        "connections": str(len(t.summaries(objs))),
+        "messages": t.text(messages),
+        "fpdus": t.text(fpdus),
+        "payload": t.text(payload),
+        "setup": "; ".join(sorted(map(t.setup_text, t.of_kind(objs, "setup")))) or "-",
+        "facts": t.text(t.facts(objs)),
+        "verdicts": t.text(t.tally(objs, "verdict", "requirement")),
+        "gaps": t.text(t.tally(objs, "gap", "reason")),
+    }
+    for key, value in got.items():
+        right = want[key] if key in ("connections", "setup") else t.sort_pairs(want[key])
+        if value != right:
+            yield f"{want['file']}: {key}: {value}, expected {right}"
+    if t.text(t.listed(objs)) != got["messages"]:
+        yield f"{want['file']}: message lines {t.text(t.listed(objs))}, summary {got['messages']}"
+    times = [m["time_ns"] for m in t.of_kind(objs, "message")]
+    if times != sorted(times) and "gap" not in {o["kind"] for o in objs}:
+        yield f"{want['file']}: messages are not in the order of time"
+    for o in t.of_kind(objs, "message"):
+        missing = {"time", "frame", "conn", "dir", "op", "bytes"} - set(o)
+        if missing:
+            yield f"{want['file']}: a message without {missing}"
+
+
+def main():
+    tool, folder = sys.argv[1:3]
+    with open(os.path.join(folder, "expected.tsv"), encoding="utf-8") as f:
+        rows = list(csv.DictReader(f, delimiter="\t"))
+    faults = [fault for row in rows for fault in check(tool, folder, row)]
+    print("\n".join(faults) if faults else f"{len(rows)} captures: ok")
+    sys.exit(1 if faults else 0)
+
+
+main()
