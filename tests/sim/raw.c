@@ -72,7 +72,7 @@ static void on_stream(struct raw_conn *c, unsigned events)
     }
     if ((events & NET_EV_CLOSED) != 0) {
         c->error = net_error(c->stream);
-        c->closed = true;
+        c->close_came = true;
     }
 }
 
@@ -96,7 +96,9 @@ static bool turn(void *arg)
         struct raw_conn *c = r->conn[i];
         if (c != NULL) {
             take_in(c);
-            c->fin = c->fin_came && net_rx_queued(c->stream) == 0;
+            bool all = net_rx_queued(c->stream) == 0;
+            c->fin = c->fin_came && all;
+            c->closed = c->close_came && all;
         }
     }
     net_flush(r->net);

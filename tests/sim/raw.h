@@ -18,10 +18,11 @@ struct raw_conn {
     struct net_stream *stream;
     uint8_t *in; /* octets that have come and were not taken yet */
     uint32_t len;
-    bool up, fin, closed; /* fin: and all before it was read */
-    bool fin_came;
-    bool deaf; /* nothing is read: the window closes */
-    int error; /* of the stream, once closed */
+    bool up;
+    bool fin_came, close_came;
+    bool fin, closed; /* and all before was read */
+    bool deaf;        /* nothing is read: the window closes */
+    int error;        /* of the stream, once closed */
     uint32_t rx_octets;
     struct mpa_tx tx;
     struct mpa_rx rx;

@@ -154,7 +154,8 @@ static void test_reject(void **state)
     sim_close(&s);
 }
 
-/* bugs N15: who has which depth. */
+/* bugs N15: who has which depth.
+ * proves: RDMAP-5040-6.1-02 RDMAP-5040-6.1-03 */
 static void test_depths(void **state)
 {
     (void)state;
@@ -364,7 +365,8 @@ static void test_listen_errors(void **state)
     sim_close(&s);
 }
 
-/* The stream cut at every octet, from its first on: the set-up frames and FPDUs of every kind. */
+/* The stream cut at every octet, from its first on: the set-up frames and FPDUs of every kind.
+ * proves: MPA-5044-6-02 */
 static void test_cut_at_every_octet(void **state)
 {
     (void)state;
@@ -420,7 +422,8 @@ static void test_same_port_again_at_once(void **state)
     sim_close(&s);
 }
 
-/* A peer that is gone without a word is noticed. */
+/* A peer that is gone without a word is noticed.
+ * proves: MPA-5044-8-01 DDP-5041-6.2.2-01 */
 static void test_dead_peer(void **state)
 {
     (void)state;

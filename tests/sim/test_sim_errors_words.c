@@ -145,7 +145,7 @@ static void take_terminate(struct scene *c, size_t i)
     uiw_mr_dereg(mr);
 }
 
-/* proves: RDMAP-5040-6.2.1-02 RDMAP-5040-6.2.1-04 RDMAP-5040-7-03 REG-6580-3.3-01 */
+/* proves: RDMAP-5040-6.2.1-02 RDMAP-5040-6.2.1-03 RDMAP-5040-6.2.1-04 RDMAP-5040-7-03 REG-6580-3.3-01 */
 static void test_words_of_the_peer(void **state)
 {
     (void)state;

@@ -141,7 +141,7 @@ static void test_offset_wraps(void **state)
     scene_close(c);
 }
 
-/* proves: RDMAP-5040-8.1.1-01 DDP-5041-8.2-01 */
+/* proves: RDMAP-5040-8.1.1-01 DDP-5041-8.2-01 DDP-5041-8.3.1-01 SEC-5042-6.1.1-01 */
 static void test_other_pd(void **state)
 {
     (void)state;
@@ -162,7 +162,7 @@ static void test_other_pd(void **state)
     scene_close(c);
 }
 
-/* proves: RDMAP-5040-8.1.1-02 DDP-5041-8.2-02 */
+/* proves: RDMAP-5040-8.1.1-02 DDP-5041-8.2-02 DDP-5041-8.3-03 DDP-5041-8.3.1-01 SEC-5042-6.1.1-01 */
 static void test_other_stream(void **state)
 {
     (void)state;
@@ -182,6 +182,7 @@ static void test_other_stream(void **state)
     scene_close(c);
 }
 
+/* proves: DDP-5041-8.3-03 */
 static void test_own_stream_only(void **state)
 {
     (void)state;

@@ -281,7 +281,8 @@ static void all_operations(struct scene *c)
     }
 }
 
-/* proves: RDMAP-5040-3.1-01 RDMAP-5040-3.2-01 RDMAP-5040-6.1-01 RDMAP-5040-6.2-01 DDP-5041-3-09 */
+/* proves: RDMAP-5040-3.1-01 RDMAP-5040-3.2-01 RDMAP-5040-6.1-01 RDMAP-5040-6.2-01 DDP-5041-3-09
+ * DDP-5041-6.2-02 */
 static void test_only_rdma_messages(void **state)
 {
     (void)state;
