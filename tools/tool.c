@@ -29,6 +29,8 @@ void tool_init(const char *name)
     /* Without SA_RESTART, poll() returns; with SA_RESETHAND, an impatient second one kills. */
     struct sigaction act = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
 
+    setvbuf(stdout, NULL, _IOLBF, 0); /* who reads a log wants each line when it is written */
+
     tool_name = name;
     sigemptyset(&act.sa_mask);
     sigaction(SIGINT, &act, NULL);
