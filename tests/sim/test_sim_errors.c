@@ -38,17 +38,20 @@ struct scene {
     struct uiw_pd *pd;
     struct uiw_mr *mr[REGIONS], *in_mr;
     uint32_t stag[REGIONS];
-    uint8_t area[AREA], in[2][RECVS * RECV];
+    _Alignas(8) uint8_t area[AREA];
+    uint8_t in[2][RECVS * RECV];
     struct raw_ulpdu u;
 };
 
 static void regions(struct scene *c)
 {
     enum { W = UIW_ACCESS_LOCAL_WRITE | UIW_ACCESS_REMOTE_WRITE, R = UIW_ACCESS_REMOTE_READ };
-    static const unsigned access[] = {
-        [R_ALL] = W | R,  [R_READ] = R,
-        [R_WRITE] = W,    [R_FIXED] = W | R | UIW_ACCESS_NO_REMOTE_INV,
-        [R_GONE] = W | R, [R_SINK] = UIW_ACCESS_LOCAL_WRITE};
+    static const unsigned access[] = {[R_ALL] = W | R | UIW_ACCESS_REMOTE_ATOMIC,
+                                      [R_READ] = R,
+                                      [R_WRITE] = W,
+                                      [R_FIXED] = W | R | UIW_ACCESS_NO_REMOTE_INV,
+                                      [R_GONE] = W | R,
+                                      [R_SINK] = UIW_ACCESS_LOCAL_WRITE};
     struct sim_side *b = &c->s.side[1];
     for (unsigned i = 0; i < ARRAY_LEN(access); i++) {
         if (access[i] != 0) {
@@ -267,7 +270,7 @@ struct row {
     enum region region; /* the STag in h, to invalidate, or of the Read's source */
     bool absolute;      /* h.to, from are not in the area */
     uint64_t from;      /* of a Read's source */
-    uint32_t n;         /* octets of payload, or that the Read asks for */
+    uint32_t n;         /* octets of payload, or that the Read asks for; AOpCode */
     bool half;          /* 8 octets of a Send stand before it */
     struct want w;
 };
@@ -375,7 +378,28 @@ static const struct row table[] = {
     {"Read Response: TO", {TAG(2), .to = 1}, R_SINK, .n = 7, .w = {1, 1, 1, MD, ACCESS}},
     {"Read Response: too long", {TAG(2)}, R_SINK, .n = 9, .w = {1, 1, 1, MD, ACCESS}},
     {"Read Response: too short", {TAG(2)}, R_SINK, .n = 7, .w = {1, 1, 1, MD, ACCESS}},
+    /* RFC 7306; n is the AOpCode of an Atomic */
+    {"Atomic: misaligned", {REQ(0xa)}, R_ALL, .from = 4, .w = {0, 2, 7, MD}},
+    {"Atomic: AOpCode", {REQ(0xa)}, R_ALL, .n = 1, .w = {0, 2, 6, MD}},
+    {"Atomic: STag unknown", {REQ(0xa)}, R_NONE, .w = {0, 1, 0, MD, ACCESS}},
+    {"Atomic: STag revoked", {REQ(0xa)}, R_GONE, .n = 2, .w = {0, 1, 0, MD, ACCESS}},
+    {"Atomic: bounds", {REQ(0xa)}, R_ALL, .from = AREA, .w = {0, 1, 1, MD, ACCESS}},
+    {"Atomic: no right", {REQ(0xa)}, R_WRITE, .w = {0, 1, 2, MD, ACCESS}},
+    {"Atomic: other PD", {REQ(0xa)}, R_PD, .w = {0, 1, 3, MD, ACCESS}},
+    {"Atomic: other stream", {REQ(0xa)}, R_STREAM, .n = 2, .w = {0, 1, 3, MD, ACCESS}},
+    {"Atomic: wrap", {REQ(0xa)}, R_ALL, true, .from = (uint64_t)-4, .w = {0, 1, 4, MD, ACCESS}},
+    {"Atomic Response that nobody asked for",
+     {.last = true, .version = 1, .ulp = 0x4b, .qn = 3, .msn = 1},
+     .n = 12,
+     .w = {0, 2, 6, MD}},
+    {"Immediate Data too short", {SEND(8)}, .n = 7, .w = {0, 2, 0xff, MD}},
+    {"Immediate Data too long", {SEND(9)}, .n = 9, .w = {0, 2, 0xff, MD}},
 };
+
+static bool is_atomic(const struct row *row)
+{
+    return rdmap_opcode(row->h.ulp) == RDMAP_ATOMIC_REQUEST && row->h.qn == DDP_QN_REQUEST;
+}
 
 static uint32_t build(struct scene *c, const struct row *row, uint8_t *out)
 {
@@ -384,6 +408,15 @@ static uint32_t build(struct scene *c, const struct row *row, uint8_t *out)
     struct ddp_hdr h = row->h;
     h.to += base;
     h.stag = h.ulp32 = c->stag[row->region];
+    if (is_atomic(row)) {
+        uint8_t op[RDMAP_ATOMIC_REQUEST_LEN];
+        rdmap_atomic_request_pack(
+            &(struct rdmap_atomic_request){
+                .op = (uint8_t)row->n, .id = 1, .stag = h.stag, .to = base + row->from, .data = 1},
+            op);
+        h.ulp32 = 0;
+        return raw_segment(out, &h, op, sizeof op);
+    }
     if (h.tagged || row->w.flags != MDR) {
         return raw_segment(out, &h, some, row->n);
     }
@@ -413,8 +446,8 @@ static void run_row(const struct row *row)
     }
     uint32_t n = build(c, row, bad);
     raw_ulpdu(&c->raw[BAD], bad, n);
-    if (row->w.flags == MDR) {
-        raw_run(&c->r, 5); /* a Read is judged when its answer is made: not what follows it */
+    if (row->w.flags == MDR || is_atomic(row)) {
+        raw_run(&c->r, 5); /* these are judged when their answer is made: not what follows them */
     }
     send_more(c);
     expect_all(c, &row->w, bad, n);
@@ -452,7 +485,7 @@ static void test_short_ulpdu(void **state)
     }
 }
 
-/* proves: MPA-5044-8-11 MPA-5044-8-05 DDP-5041-6.2.2-02 DDP-5041-6.2.2-04 REG-6580-3.3-01 */
+/* proves: MPA-5044-8-11 MPA-5044-8-12 MPA-5044-8-05 DDP-5041-6.2.2-02 DDP-5041-6.2.2-04 REG-6580-3.3-01 */
 static void test_bad_crc(void **state)
 {
     (void)state;

@@ -69,7 +69,7 @@ static void expect_last(struct scene *c, enum uiw_event_type type, enum uiw_reas
 
 /* --- set-up --- */
 
-/* proves: MPA-5044-8-05 */
+/* proves: MPA-5044-8-05 MPA-5044-8-09 */
 static void test_bad_request(void **state)
 {
     (void)state;
@@ -86,7 +86,9 @@ static void test_bad_request(void **state)
         buf[19] = spoilt[i].at == 18 ? 1 : 0;
         raw_dial(&c->r, &c->c);
         raw_put(&c->c, buf, n);
+        uint64_t start = c->s.ms;
         raw_wait(&c->r, &c->c, 1);
+        assert_true(c->s.ms - start < 100);
         assert_true(c->c.closed || c->c.fin);
         assert_int_equal(c->c.rx_octets, 0); /* no Reply, no Terminate */
         assert_null(c->s.side[1].conn);      /* no program was asked */
@@ -150,7 +152,7 @@ static void test_bad_reply(void **state)
     }
 }
 
-/* proves: MPA-5044-7.1.2-20 */
+/* proves: MPA-5044-7.1.2-20 MPA-5044-7.1.2-24 */
 static void test_silent_peers(void **state)
 {
     (void)state;
