@@ -30,6 +30,7 @@ static const struct wr_rule rules[] = {
     [UIW_WR_LOCAL_INV] = {0, false, false},
 };
 
+/* What is checked before the sge list is looked at. */
 static int check_opcode(const struct uiw_qp *qp, const struct uiw_send_wr *wr)
 {
     if ((unsigned)wr->opcode >= ARRAY_LEN(rules)) {
@@ -48,6 +49,10 @@ static int check_opcode(const struct uiw_qp *qp, const struct uiw_send_wr *wr)
                     "uiw_qp_post_send: wr_id %llu: opcode %d takes %u sge and %sinline data",
                     WR_ID(wr), (int)wr->opcode, r->max_sge, r->may_inline ? "" : "no ");
     }
+    if (!as_inline && wr->num_sge > qp->sq.max_sge) {
+        return fail(EINVAL, "uiw_qp_post_send: wr_id %llu: %u sges, the limit is %u", WR_ID(wr),
+                    wr->num_sge, qp->sq.max_sge);
+    }
     return 0;
 }
 
@@ -62,10 +67,6 @@ static int check_send(const struct uiw_qp *qp, const struct uiw_send_wr *wr, uin
     if ((wr->flags & UIW_SEND_INLINE) != 0 && len > qp->sq.max_inline) {
         return fail(EINVAL, "uiw_qp_post_send: wr_id %llu: %u octets inline, the limit is %u",
                     WR_ID(wr), len, qp->sq.max_inline);
-    }
-    if ((wr->flags & UIW_SEND_INLINE) == 0 && wr->num_sge > qp->sq.max_sge) {
-        return fail(EINVAL, "uiw_qp_post_send: wr_id %llu: %u sges, the limit is %u", WR_ID(wr),
-                    wr->num_sge, qp->sq.max_sge);
     }
     /* RFC 7306 sec 5.1: 64 bits, aligned so. */
     if (wqe_is_atomic((unsigned)wr->opcode) &&
@@ -109,13 +110,14 @@ static void fill_union(struct send_wqe *e, const struct uiw_send_wr *wr)
 static int post_one(struct uiw_qp *qp, const struct uiw_send_wr *wr)
 {
     uint32_t len;
+    int err = check_opcode(qp, wr);
+    if (err != 0) {
+        return err;
+    }
     if (!sge_total(wr->sg_list, wr->num_sge, &len)) {
         return fail(EINVAL, "uiw_qp_post_send: wr_id %llu: more than 2^32 - 1 octets", WR_ID(wr));
     }
-    int err = check_opcode(qp, wr);
-    if (err == 0) {
-        err = check_send(qp, wr, len);
-    }
+    err = check_send(qp, wr, len);
     if (err != 0) {
         return err;
     }
