@@ -172,4 +172,59 @@ static inline struct uiw_wc ext_local(struct ext *x, int side, struct uiw_send_w
     return wc;
 }
 
+static inline uint64_t ext_addr(struct ext *x)
+{
+    return (uint64_t)(uintptr_t)ext_area(x);
+}
+
+static inline struct uiw_mw *ext_window(struct ext *x, enum uiw_mw_type type)
+{
+    struct uiw_mw *mw;
+    assert_int_equal(uiw_mw_create(x->s.side[1].pd, type, &mw), 0);
+    return mw;
+}
+
+static inline struct uiw_mr *ext_bindable(struct ext *x)
+{
+    return ext_expose(x, UIW_ACCESS_LOCAL_WRITE | UIW_ACCESS_MW_BIND);
+}
+
+/* A bind of the part at off, for reading and writing, posted at side 1. */
+static inline enum uiw_wc_status ext_bind(struct ext *x, struct uiw_mw *mw, struct uiw_mr *mr,
+                                          uint64_t off, uint64_t n)
+{
+    struct uiw_send_wr wr = {.opcode = UIW_WR_BIND_MW,
+                             .bind = {.mw = mw,
+                                      .mr = mr,
+                                      .addr = ext_addr(x) + off,
+                                      .length = n,
+                                      .access = UIW_ACCESS_REMOTE_READ | UIW_ACCESS_REMOTE_WRITE,
+                                      .key = (uint8_t)(uiw_mw_rkey(mw) + 1)}};
+    return ext_local(x, 1, &wr).status;
+}
+
+static inline enum uiw_wc_status ext_invalidate(struct ext *x, uint32_t stag)
+{
+    struct uiw_send_wr wr = {.opcode = UIW_WR_LOCAL_INV, .invalidate = stag};
+    struct uiw_wc wc = ext_local(x, 1, &wr);
+    assert_int_equal(wc.opcode, UIW_WC_LOCAL_INV);
+    return wc.status;
+}
+
+static inline void ext_expect_open(struct ext *x, uint64_t off, uint32_t rkey)
+{
+    struct ext_result r = ext_try(x, EXT_WRITE, ext_at(x, off, rkey), 8);
+    ext_expect_ok(&r);
+    assert_memory_equal(ext_area(x) + off, x->mine, 8);
+    memset(ext_area(x) + off, EXT_FILL, 8);
+}
+
+/* For type 2 windows this ends the connection that they are tied to. */
+static inline void ext_expect_closed(struct ext *x, uint64_t off, uint32_t rkey, unsigned code)
+{
+    struct ext_result r = ext_try(x, EXT_WRITE, ext_at(x, off, rkey), 8);
+    ext_expect_fault(&r, 1, 1, code);
+    ext_expect_filled(x->theirs, sizeof x->theirs);
+}
+
 #endif

@@ -18,16 +18,31 @@ enum {
     INV_REGIONS = 16,
 };
 
-enum op { OP_SEND, OP_SEND_INV, OP_WRITE, OP_READ, OP_READ_INV, OPS };
+enum op {
+    OP_SEND,
+    OP_SEND_INV,
+    OP_IMM,
+    OP_WRITE,
+    OP_WRITE_IMM,
+    OP_READ,
+    OP_READ_INV,
+    OP_ATOMIC,
+    OPS
+};
+
+enum { WORDS = 8 }; /* that the peer does Atomics on, apart from the rest */
 
 /* A Send under way, in order: what its receiver must see. */
 struct expected {
     uint32_t off[SIM_SGE], len[SIM_SGE], cnt, total, stag;
-    bool solicited;
+    bool solicited, imm;
+    uint64_t value; /* Immediate Data */
 };
 
+/* A Read or Atomic under way. */
 struct read_slot {
-    bool busy;
+    bool busy, atomic;
+    uint64_t original; /* what the Atomic must find */
     uint8_t *sink;
     struct uiw_mr *mr; /* of a READ_INV */
     uint32_t len, src;
@@ -41,6 +56,9 @@ struct peer {
     struct uiw_mr *inv[INV_REGIONS]; /* regions that the other side may invalidate; NULL: used up */
     struct expected *sent;           /* ring of Sends in flight, by the sender */
     unsigned sent_head, sent_tail, recvs_posted;
+    _Alignas(8) uint64_t words[WORDS];
+    uint64_t words_model[WORDS]; /* what the other side's words must be */
+    struct uiw_mr *words_mr;
     struct read_slot read[WR_OPEN];
     unsigned open, ops_left, signalled_due, since_signal;
     uint64_t octets;
@@ -73,6 +91,8 @@ static void peer_setup(struct world *w, int i)
     for (int k = 0; k < INV_REGIONS; k++) {
         p->inv[k] = sim_reg(&w->s, i, p->target, 64, UIW_ACCESS_REMOTE_READ);
     }
+    p->words_mr = sim_reg(&w->s, i, p->words, sizeof p->words,
+                          UIW_ACCESS_LOCAL_WRITE | UIW_ACCESS_REMOTE_ATOMIC);
 }
 
 static void peer_free(struct peer *p)
@@ -81,6 +101,7 @@ static void peer_free(struct peer *p)
     uiw_mr_dereg(p->target_mr);
     uiw_mr_dereg(p->recv_mr);
     uiw_mr_dereg(p->sink_mr);
+    uiw_mr_dereg(p->words_mr);
     for (int k = 0; k < INV_REGIONS; k++) {
         uiw_mr_dereg(p->inv[k]);
     }
@@ -164,6 +185,7 @@ static void build_send(struct world *w, struct peer *p, struct peer *other, stru
 {
     struct expected *e = &p->sent[p->sent_head % RECVS];
     e->stag = 0;
+    e->imm = false;
     if (inv) {
         wr->invalidate = take_inv(w, other);
         if (!inv_in_flight(p, wr->invalidate)) {
@@ -178,6 +200,18 @@ static void build_send(struct world *w, struct peer *p, struct peer *other, stru
     wr->num_sge = e->cnt;
 }
 
+/* Immediate Data, by itself or of a Write. */
+static void build_imm(struct world *w, struct peer *p, struct uiw_send_wr *wr)
+{
+    struct expected *e = &p->sent[p->sent_head++ % RECVS];
+    *e = (struct expected){.imm = true,
+                           .solicited = sim_below(&w->s, 3) == 0,
+                           .value = (uint64_t)sim_random(&w->s) << 32 | sim_random(&w->s),
+                           .total = 8};
+    wr->imm = e->value;
+    wr->flags |= e->solicited ? (unsigned)UIW_SEND_SOLICITED : 0u;
+}
+
 static void build_write(struct world *w, struct peer *p, struct peer *other, struct uiw_send_wr *wr)
 {
     struct expected e;
@@ -189,33 +223,66 @@ static void build_write(struct world *w, struct peer *p, struct peer *other, str
     gather(p, &e, other->model + wr->remote_addr);
 }
 
+static struct read_slot *free_slot(struct peer *p, struct uiw_send_wr *wr)
+{
+    for (uint32_t k = 0; k < WR_OPEN; k++) {
+        struct read_slot *r = &p->read[k];
+        if (!r->busy) {
+            *r = (struct read_slot){.busy = true, .sink = p->sink + (size_t)k * RECV_MAX};
+            wr->wr_id = 1000 + k;
+            wr->num_sge = 1;
+            wr->flags |= UIW_SEND_SIGNALED;
+            return r;
+        }
+    }
+    return NULL;
+}
+
+/* Only this side's Atomics change the words, in the order of its queue. */
+static bool build_atomic(struct world *w, int i, struct uiw_send_wr *wr)
+{
+    struct peer *p = &w->p[i], *other = &w->p[1 - i];
+    struct read_slot *r = free_slot(p, wr);
+    if (r == NULL) {
+        return false;
+    }
+    uint32_t k = sim_below(&w->s, WORDS);
+    uint64_t *v = &other->words_model[k];
+    r->atomic = true;
+    r->original = *v;
+    r->len = 8;
+    wr->atomic.compare_add = sim_below(&w->s, 2) == 0 ? *v : sim_random(&w->s);
+    wr->atomic.swap = (uint64_t)sim_random(&w->s) << 32 | sim_random(&w->s);
+    if (sim_below(&w->s, 2) == 0) {
+        wr->opcode = UIW_WR_ATOMIC_FETCH_ADD;
+        *v += wr->atomic.compare_add;
+    } else {
+        wr->opcode = UIW_WR_ATOMIC_CMP_SWAP;
+        *v = *v == wr->atomic.compare_add ? wr->atomic.swap : *v;
+    }
+    wr->sg_list[0] = sim_sge(p->sink_mr, r->sink, 8);
+    wr->remote_addr = (uint64_t)(uintptr_t)&other->words[k];
+    wr->rkey = uiw_mr_rkey(other->words_mr);
+    return true;
+}
+
 static bool build_read(struct world *w, int i, struct uiw_send_wr *wr, bool inv)
 {
     struct peer *p = &w->p[i], *other = &w->p[1 - i];
-    uint32_t k = 0;
-    while (k < WR_OPEN && p->read[k].busy) {
-        k++;
-    }
-    if (k == WR_OPEN) {
+    struct read_slot *r = free_slot(p, wr);
+    if (r == NULL) {
         return false;
     }
-    struct read_slot *r = &p->read[k];
-    r->busy = true;
     r->len = random_len(w, RECV_MAX);
     r->src = sim_below(&w->s, SRC - r->len);
-    r->sink = p->sink + (size_t)k * RECV_MAX;
-    r->mr = NULL;
     memset(r->sink, 0xee, r->len);
     if (inv && r->len > 0) {
         r->mr = sim_reg(&w->s, i, r->sink, r->len, UIW_ACCESS_LOCAL_WRITE);
     }
     wr->opcode = r->mr != NULL ? UIW_WR_RDMA_READ_WITH_INV : UIW_WR_RDMA_READ;
-    wr->num_sge = 1;
     wr->sg_list[0] = sim_sge(r->mr != NULL ? r->mr : p->sink_mr, r->sink, r->len);
     wr->remote_addr = (uint64_t)(uintptr_t)(other->src + r->src);
     wr->rkey = uiw_mr_rkey(other->src_mr);
-    wr->wr_id = 1000 + k;
-    wr->flags |= UIW_SEND_SIGNALED;
     return true;
 }
 
@@ -263,9 +330,21 @@ static void post_random(struct world *w, int i)
         if (!build_read(w, i, &wr, op == OP_READ_INV)) {
             return;
         }
+    } else if (op == OP_ATOMIC) {
+        if (!build_atomic(w, i, &wr)) {
+            return;
+        }
     } else if (op == OP_WRITE || !may_send(p, other)) {
         build_write(w, p, other, &wr);
         maybe_inline(w, p, &wr, scratch);
+    } else if (op == OP_WRITE_IMM) {
+        build_write(w, p, other, &wr);
+        wr.opcode = UIW_WR_RDMA_WRITE_WITH_IMM;
+        build_imm(w, p, &wr);
+        maybe_inline(w, p, &wr, scratch);
+    } else if (op == OP_IMM) {
+        wr.opcode = UIW_WR_IMM;
+        build_imm(w, p, &wr);
     } else {
         build_send(w, p, other, &wr, op == OP_SEND_INV);
         maybe_inline(w, p, &wr, scratch);
@@ -301,8 +380,13 @@ static void on_receive(struct world *w, int i, const struct uiw_wc *wc)
     assert_int_equal(wc->byte_len, e->total);
     assert_int_equal((wc->flags & UIW_WC_SOLICITED) != 0, e->solicited);
     assert_int_equal((wc->flags & UIW_WC_WITH_INV) != 0, e->stag != 0);
-    gather(other, e, want);
-    assert_memory_equal(p->recv + (size_t)wc->wr_id * RECV_MAX, want, e->total);
+    assert_int_equal((wc->flags & UIW_WC_WITH_IMM) != 0, e->imm);
+    if (e->imm) {
+        assert_true(wc->imm == e->value);
+    } else {
+        gather(other, e, want);
+        assert_memory_equal(p->recv + (size_t)wc->wr_id * RECV_MAX, want, e->total);
+    }
     if (e->stag != 0) {
         assert_int_equal(wc->invalidated, e->stag);
         renew_inv(w, i, e->stag);
@@ -316,7 +400,11 @@ static void on_read(struct world *w, int i, const struct uiw_wc *wc)
 {
     struct read_slot *r = &w->p[i].read[wc->wr_id - 1000];
     assert_int_equal(wc->byte_len, r->len);
-    assert_memory_equal(r->sink, w->p[1 - i].src + r->src, r->len);
+    if (r->atomic) {
+        assert_memory_equal(r->sink, &r->original, sizeof r->original);
+    } else {
+        assert_memory_equal(r->sink, w->p[1 - i].src + r->src, r->len);
+    }
     if (r->mr != NULL) {
         uiw_mr_dereg(r->mr);
     }
@@ -335,7 +423,7 @@ static void take_completions(struct world *w, int i)
             on_receive(w, i, &wc);
             continue;
         }
-        if (wc.opcode == UIW_WC_RDMA_READ && wc.wr_id >= 1000) {
+        if (wc.wr_id >= 1000) {
             on_read(w, i, &wc);
         }
         p->signalled_due--;
@@ -403,6 +491,8 @@ static void exchange(const char *keys, const struct net_wire *wire, unsigned ops
     barrier(w);
     assert_memory_equal(w->p[0].target, w->p[0].model, TARGET);
     assert_memory_equal(w->p[1].target, w->p[1].model, TARGET);
+    assert_memory_equal(w->p[0].words, w->p[0].words_model, sizeof w->p[0].words);
+    assert_memory_equal(w->p[1].words, w->p[1].words_model, sizeof w->p[1].words);
     sim_disconnect(&w->s, (int)sim_below(&w->s, 2));
     peer_free(&w->p[0]);
     peer_free(&w->p[1]);
