@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Atomic headers and what an operation makes of a value. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -135,6 +136,43 @@ static void execute_in_memory(void **state)
     assert_true(word[0] == 0xaaaaaaaaaaaaaaaa && word[2] == 0xbbbbbbbbbbbbbbbb);
 }
 
+enum { ADDS = 100000, THREADS = 3 };
+
+static uint64_t contended[3];
+
+static void *add_remotely(void *arg)
+{
+    const struct rdmap_atomic_request r = {.op = RDMAP_FETCH_ADD, .data = 1};
+    for (unsigned i = 0; i < ADDS; i++) {
+        rdmap_atomic_execute(&r, (uint8_t *)&contended[1]);
+    }
+    return arg;
+}
+
+static void *add_locally(void *arg)
+{
+    for (unsigned i = 0; i < ADDS; i++) {
+        __atomic_fetch_add(&contended[1], 1, __ATOMIC_RELAXED);
+    }
+    return arg;
+}
+
+/* More than RFC 7306 sec 5.3 asks for: the program's own atomic instructions count too. */
+/* proves: EXT-7306-5-01 EXT-7306-5.3-01 EXT-7306-5.4-02 */
+static void nothing_comes_between(void **state)
+{
+    (void)state;
+    pthread_t t[THREADS];
+    for (unsigned i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&t[i], NULL, i == 0 ? add_locally : add_remotely, NULL), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(t[i], NULL), 0);
+    }
+    assert_true(contended[1] == (uint64_t)THREADS * ADDS);
+    assert_true(contended[0] == 0 && contended[2] == 0);
+}
+
 /* proves: EXT-7306-5-02 EXT-7306-5.2.1-02 EXT-7306-10-01 EXT-7306-1.1-01 */
 static void operation_codes(void **state)
 {
@@ -196,9 +234,13 @@ static void response_header(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_add),        cmocka_unit_test(masked_add),
-        cmocka_unit_test(compare_and_swap), cmocka_unit_test(execute_in_memory),
-        cmocka_unit_test(operation_codes),  cmocka_unit_test(request_header),
+        cmocka_unit_test(plain_add),
+        cmocka_unit_test(masked_add),
+        cmocka_unit_test(compare_and_swap),
+        cmocka_unit_test(execute_in_memory),
+        cmocka_unit_test(nothing_comes_between),
+        cmocka_unit_test(operation_codes),
+        cmocka_unit_test(request_header),
         cmocka_unit_test(response_header),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
