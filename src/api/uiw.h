@@ -163,36 +163,35 @@ int uiw_mr_rereg(struct uiw_mr *mr, const struct uiw_mr_change *change);
 int uiw_mr_dereg(struct uiw_mr *mr);
 
 uint32_t uiw_mr_lkey(const struct uiw_mr *mr); /* for struct uiw_sge */
-uint32_t uiw_mr_rkey(const struct uiw_mr *mr); /* the STag to tell the peer; the same number. Of
-                                                  uiw_mr_alloc(): that of the last posted REG_MR */
+/* The STag to tell the peer; the same number. Of uiw_mr_alloc(): that of the last posted REG_MR. */
+uint32_t uiw_mr_rkey(const struct uiw_mr *mr);
 uint64_t uiw_mr_addr(const struct uiw_mr *mr); /* offset of the first octet: address, or 0 */
 uint64_t uiw_mr_length(const struct uiw_mr *mr);
 
 /* A window opens a part of a region to peers, with remote rights of its own, as a request in the order of
  * a send queue. What of it names memory is checked when its turn has come. */
 enum uiw_mw_type {
-    UIW_MW_TYPE_1 =
-        1, /* open to its PD (or to the QP that its region is for). Bound again it moves, bound
-                          to length 0 it closes; each time its STag gets a new key that the library draws.
-                          Cannot be invalidated */
-    UIW_MW_TYPE_2 =
-        2, /* open to the QP that bound it; the program chooses the key. Bound again only after
-                          UIW_WR_LOCAL_INV, the peer's Send with Invalidate or the end of that QP */
+    /* Open to its PD (or to the QP that its region is for). Bound again it moves, bound to length 0 it
+     * closes; each time its STag gets a new key that the library draws. Cannot be invalidated. */
+    UIW_MW_TYPE_1 = 1,
+    /* Open to the QP that bound it; the program chooses the key. Bound again only after
+     * UIW_WR_LOCAL_INV, the peer's Send with Invalidate or the end of that QP. */
+    UIW_MW_TYPE_2 = 2,
 };
 int uiw_mw_create(struct uiw_pd *pd, enum uiw_mw_type type, struct uiw_mw **out);
 
 /* Closes it at once. */
 int uiw_mw_destroy(struct uiw_mw *mw);
 
-uint32_t
-uiw_mw_rkey(const struct uiw_mw *mw); /* the STag of the last posted bind; before: not valid */
+/* The STag of the last posted bind; before the first: not valid. */
+uint32_t uiw_mw_rkey(const struct uiw_mw *mw);
 
 /* Arguments of UIW_WR_BIND_MW and UIW_WR_REG_MR. */
 struct uiw_bind {
     struct uiw_mw *mw; /* BIND_MW */
-    struct uiw_mr
-        *mr; /* BIND_MW: the region, with MW_BIND, and LOCAL_WRITE if access writes; may be NULL
-                          when length is 0. REG_MR: the region of uiw_mr_alloc() */
+    /* BIND_MW: the region, with MW_BIND, and LOCAL_WRITE if access writes; may be NULL when length is
+     * 0. REG_MR: the region of uiw_mr_alloc(). */
+    struct uiw_mr *mr;
     uint64_t addr; /* BIND_MW: where in the region, in its offsets. REG_MR: an address */
     uint64_t length;
     unsigned access; /* BIND_MW: REMOTE_READ, _WRITE, _ATOMIC, ZERO_BASED, NO_REMOTE_INV */
@@ -239,9 +238,9 @@ struct uiw_wc {
     uint32_t invalidated; /* with UIW_WC_WITH_INV: the STag that the peer's Send revoked here */
     uint32_t vendor_err;  /* 0, or layer << 16 | type << 8 | code of RFC 5040 sec 4.8 */
     void *qp_user;
-    uint64_t
-        imm; /* with UIW_WC_WITH_IMM: the peer's Immediate Data, 8 octets; the receive's memory is
-                     left as it was */
+    /* With UIW_WC_WITH_IMM: the peer's Immediate Data, 8 octets; the receive's memory is left as it
+     * was. */
+    uint64_t imm;
 };
 
 /* Wakes programs that sleep: fd is readable while an event waits. */
