@@ -9,8 +9,9 @@
 Rows that no test can show are listed in facts.tsv with the fact of the design that makes them true
 ("design"), or the reason why they are out of scope ("scope").
 
-  coverage.py            checks: every row has one of the three, no test names a row that is not there
-  coverage.py --write F  writes the table to F as well
+  coverage.py              checks: every row has one of the three, no test names a row that is not there
+  coverage.py --write F    writes the table to F as well
+  coverage.py --compare F  also wants F to be that table
 """
 
 import collections
@@ -131,12 +132,23 @@ def table(all_rows, tests, known):
         yield f"| {r['id']} | {r['level']} | {r['requirement'].replace('|', '/')} | {how} |"
 
 
+def is_stale(path, text):
+    if not os.path.exists(path):
+        return True
+    with open(path, encoding="utf-8") as f:
+        return f.read() != text
+
+
 def main():
     all_rows, tests, known = rows(), named(), facts()
+    faults = check(all_rows, tests, known)
+    text = "\n".join(table(all_rows, tests, known)) + "\n"
     if sys.argv[1:2] == ["--write"]:
         with open(sys.argv[2], "w", encoding="utf-8") as f:
-            f.write("\n".join(table(all_rows, tests, known)) + "\n")
-    faults = check(all_rows, tests, known)
+            f.write(text)
+    elif sys.argv[1:2] == ["--compare"] and is_stale(sys.argv[2], text):
+        faults.append(f"{os.path.relpath(sys.argv[2])} is out of date: "
+                      "meson compile -C build coverage-table")
     print("\n".join(faults))
     print("\n".join(summary(all_rows, tests, known)))
     print(f"coverage: {len(faults)} fault(s)" if faults else "coverage: ok")

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* Set-up against a peer made by hand: rejects, the RTR and what may follow it, failures at this end. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "api/conn.h"
+#include "raw.h"
+
+/* Allocations of that many octets an element fail. */
+static size_t starved;
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return size == starved ? NULL : __real_calloc(n, size);
+}
+
+struct scene {
+    struct sim s;
+    struct raw r;
+    struct raw_conn c;
+    struct raw_ulpdu u;
+    struct rdmap_term t;
+    struct sim_side *b;
+    uint8_t mem[64];
+    struct uiw_mr *mr;
+};
+
+static struct scene *scene_open(const char *keys)
+{
+    struct scene *c = calloc(1, sizeof *c);
+    sim_open_one(&c->s, 1, keys);
+    raw_open(&c->r, &c->s);
+    c->b = &c->s.side[1];
+    c->mr = sim_reg(&c->s, 1, c->mem, sizeof c->mem, UIW_ACCESS_LOCAL_WRITE);
+    return c;
+}
+
+static void scene_close(struct scene *c)
+{
+    starved = 0;
+    raw_close(&c->r);
+    sim_drop(&c->s);
+    uiw_mr_dereg(c->mr);
+    sim_close(&c->s);
+    free(c);
+}
+
+/* A Request is with the program. */
+static void ask(struct scene *c, const struct mpa_frame *f)
+{
+    c->b->conn = NULL;
+    raw_dial(&c->r, &c->c);
+    raw_frame(&c->c, f);
+    raw_run(&c->r, 10);
+    assert_non_null(c->b->conn);
+}
+
+/* MPA's part ends with the Reply; uiw_reject() closes TCP in good order, so that the Reply is read.
+ * proves: MPA-5044-7.1.1-14 MPA-5044-7.1.2-07 */
+static void test_reject(void **state)
+{
+    (void)state;
+    struct scene *c = scene_open("mtu=1500");
+    for (uint8_t rev = 1; rev <= 2; rev++) {
+        struct mpa_frame f = {.rev = rev, .crc = true, .enhanced = rev == 2, .ird = 1, .ord = 1}, g;
+        ask(c, &f);
+        raw_run(&c->r, 1000);
+        assert_int_equal(c->c.rx_octets, 0);
+        assert_int_equal(uiw_reject(c->b->conn, "full up", 7), 0);
+        raw_take_frame(&c->r, &c->c, true, &g);
+        assert_true(g.reject);
+        assert_int_equal(g.rev, rev);
+        assert_memory_equal(g.pd, "full up", 7);
+        raw_wait(&c->r, &c->c, 1);
+        assert_true(c->c.fin && !c->c.closed);
+        assert_int_equal(c->c.len, 0);
+        raw_hangup(&c->r, &c->c, false);
+        raw_run(&c->r, 10);
+        sim_drop(&c->s);
+    }
+    scene_close(c);
+}
+
+static void put_rtr(struct scene *c, unsigned kind)
+{
+    if (kind == MPA_RTR_WRITE) {
+        raw_write(&c->c, (struct sim_at){0, 1}, NULL, 0);
+    } else if (kind == MPA_RTR_READ) {
+        raw_read_request(&c->c, 1, &(struct rdmap_read_request){.sink_stag = 1, .src_stag = 1});
+    } else {
+        raw_send(&c->c, 1, NULL, 0);
+    }
+}
+
+/* proves: ECM-6581-9.2-16 ECM-6581-9.2-17 ECM-6581-5-03 */
+static void test_responder_after_the_rtr(void **state)
+{
+    (void)state;
+    static const uint8_t kinds[] = {MPA_RTR_SEND, MPA_RTR_WRITE, MPA_RTR_READ};
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        struct scene *c = scene_open("mtu=1500");
+        struct uiw_wc wc[2];
+        struct mpa_frame f = {.rev = 2,
+                              .crc = true,
+                              .enhanced = true,
+                              .p2p = true,
+                              .rtr = kinds[i],
+                              .ird = 2,
+                              .ord = 2};
+        raw_join(&c->r, &c->c, &f);
+        sim_recv(&c->s, 1, sim_sge(c->mr, c->mem, 8), 1);
+        sim_post(&c->s, 1, UIW_WR_SEND, sim_sge(c->mr, c->mem, 4), (struct sim_at){0, 0});
+        raw_run(&c->r, 200);
+        assert_int_equal(c->c.len, 0); /* not before the RTR */
+        put_rtr(c, kinds[i]);
+        bool sent = false, answered = kinds[i] != MPA_RTR_READ;
+        while (!sent || !answered) { /* in any order */
+            assert_true(raw_next(&c->r, &c->c, &c->u));
+            sent |= c->u.opcode == RDMAP_SEND;
+            answered |= c->u.opcode == RDMAP_READ_RESPONSE;
+        }
+        sim_poll(&c->s, 1, 1, wc);
+        assert_int_equal(wc[0].opcode, UIW_WC_SEND);
+        raw_run(&c->r, 50);
+        assert_int_equal(uiw_cq_poll(c->b->cq, 2, wc), 0); /* the RTR is no completion */
+        raw_send(&c->c, kinds[i] == MPA_RTR_SEND ? 2 : 1, "message", 7);
+        sim_poll(&c->s, 1, 1, wc); /* the receive is still there */
+        assert_int_equal(wc[0].byte_len, 7);
+        scene_close(c);
+    }
+}
+
+/* A Responder either sends no Reply, or a Terminate behind it. */
+static void test_responder_fails_itself(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {sizeof(struct rdmap_read), sizeof(struct cm_event)};
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+        struct scene *c = scene_open("mtu=1500");
+        struct mpa_frame f = {.rev = 2, .crc = true, .enhanced = true, .ird = 1, .ord = 1};
+        sim_qps(&c->s, NULL);
+        ask(c, &f);
+        starved = sizes[i];
+        assert_true(uiw_accept(c->b->conn, c->b->qp, NULL) < 0);
+        starved = 0;
+        raw_run(&c->r, 50);
+        if (c->c.len > 0) {
+            raw_take_frame(&c->r, &c->c, true, &f);
+            mpa_rx_init(&c->c.rx, false, true);
+            raw_terminate(&c->r, &c->c, &c->u, &c->t);
+            assert_int_equal(get_be32(c->u.octets + DDP_UNTAGGED_LEN), 0x20050000);
+        }
+        scene_close(c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reject),
+        cmocka_unit_test(test_responder_after_the_rtr),
+        cmocka_unit_test(test_responder_fails_itself),
+    };
+    cmocka_set_test_filter(getenv("UIW_TEST")); /* one test by its name, for debugging */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
