@@ -114,11 +114,27 @@ static bool line_wire(struct play *p, const struct script_line *l)
     struct transport *tr = p->cfg->tr;
     for (unsigned i = 0; i < l->cnt; i++) {
         uint64_t v = play_num(p, l, l->arg[i].key, 0);
+        if (strcmp(l->arg[i].key, "cut") == 0) {
+            tr->cut = (uint32_t)v;
+            continue;
+        }
         if (!tr->ops->tune(tr, l->arg[i].key, (uint32_t)v)) {
             return play_skip(p, l, "%s cannot be set on this transport", l->arg[i].key);
         }
     }
     return true;
+}
+
+/* check A le B, or eq or ge. */
+static bool line_check(struct play *p, const struct script_line *l)
+{
+    uint64_t a, b;
+    const char *x = script_plain(l, 0), *op = script_plain(l, 1), *y = script_plain(l, 2);
+    if (y == NULL || !play_eval(p, x, false, &a) || !play_eval(p, y, false, &b)) {
+        return play_fail(p, l, "want: check A le B");
+    }
+    bool ok = strcmp(op, "le") == 0 ? a <= b : strcmp(op, "ge") == 0 ? a >= b : a == b;
+    return ok || play_fail(p, l, "%s %s %s does not hold", x, op, y);
 }
 
 static bool line_send(struct play *p, const struct script_line *l)
@@ -140,7 +156,8 @@ static bool keys_known(struct play *p, const struct script_line *l)
         " rev m c r s a rtr ird ord pd pdtext pdlen flags limit seg se inv op rv dv t last qn msn "
         "mo "
         "stag to rsvd as crc length pad ptr markerbits sinkstag sinkto len plen hdr done mulpdu "
-        "fpdus id add mask swap smask cmp cmask aop value data isn dup mss step conn ";
+        "fpdus ulen skip cut id add mask swap smask cmp cmask aop value data isn dup mss step "
+        "conn ";
     char word[40];
     if (strcmp(l->word, "tested") == 0 || strcmp(l->word, "!") == 0 || strcmp(l->word, "do") == 0) {
         return true;
@@ -165,7 +182,7 @@ static bool do_line(struct play *p, const struct script_line *line)
         {"<+", line_hold},       {">", play_line_want},     {"!", play_event},
         {"do", play_do},         {"stream", line_stream},   {"drop", line_drop},
         {"~", line_wait},        {"limit", line_limit},     {"let", line_let},
-        {"wire", line_wire},
+        {"wire", line_wire},     {"check", line_check},
     };
     char arena[PLAY_ARENA];
     struct script_line l;
@@ -277,6 +294,7 @@ void play_run(const struct play_cfg *cfg, const struct script *s, struct play_ou
     } else {
         begin(p, cfg, out);
         uint64_t start = play_now(p);
+        uint32_t cut = cfg->tr->cut;
         p->s = s;
         if (s->fault[0] != 0) {
             play_fail(p, NULL, "%s", s->fault);
@@ -287,6 +305,7 @@ void play_run(const struct play_cfg *cfg, const struct script *s, struct play_ou
         } else {
             run_lines(p, 0, s->lines);
         }
+        cfg->tr->cut = cut;
         out->ms = play_now(p) - start;
     }
     if (p != NULL) {

@@ -33,9 +33,9 @@ struct play_cfg {
 
 struct play_out {
     enum play_result result;
-    unsigned line;  /* where */
-    char why[1000]; /* of anything but PASS */
-    char log[4000]; /* what the tested end's events were, as far as fetched */
+    unsigned line;   /* where */
+    char why[1000];  /* of anything but PASS */
+    char log[60000]; /* what the tested end's events were, as far as fetched */
     uint64_t ms;
     uint64_t octets; /* that we sent on the longest stream */
 };

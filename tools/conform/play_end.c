@@ -86,6 +86,12 @@ static bool body_is(struct play *p, const struct script_line *l, const struct rd
     return (header_optional(t->v) && same_octets(p, bare, b)) || differs(p, l, want, n);
 }
 
+/* What has words is in the registry. */
+static bool is_listed(struct verdict v)
+{
+    return strstr(verdict_text(v), "unknown") == NULL;
+}
+
 /* Which of the verdicts of the line it is; all of them are named in what is said. */
 static bool verdict_fits(struct play *p, const struct script_line *l, const struct rdmap_term *t)
 {
@@ -93,6 +99,9 @@ static bool verdict_fits(struct play *p, const struct script_line *l, const stru
     for (unsigned i = 1; script_plain(l, i) != NULL; i++) {
         struct verdict v;
         const char *text = script_plain(l, i);
+        if (strcmp(text, "listed") == 0 && !t->host_order && is_listed(t->v)) {
+            return true;
+        }
         if (play_verdict(text, &v) && verdict_is(t->v, v.layer, v.type, v.code)) {
             return true;
         }
@@ -114,6 +123,19 @@ static bool allows(const struct script_line *l, const char *word)
     return false;
 }
 
+static bool is_terminate(const struct play *p)
+{
+    const struct ddp_hdr *h = &p->in.seg.hdr;
+    return !h->tagged && rdmap_opcode(h->ulp) == RDMAP_TERMINATE;
+}
+
+/* The answer to play_read0(). */
+static bool is_read0(const struct play *p)
+{
+    const struct ddp_seg *s = &p->in.seg;
+    return s->hdr.tagged && rdmap_opcode(s->hdr.ulp) == RDMAP_READ_RESPONSE && s->plen == 0;
+}
+
 bool play_want_terminate(struct play *p, const struct script_line *l)
 {
     uint64_t until = play_now(p) + play_num(p, l, "limit", p->limit_ms);
@@ -121,10 +143,17 @@ bool play_want_terminate(struct play *p, const struct script_line *l)
     char got_text[200];
     /* Where the RFCs leave the choice between an error and going on. */
     bool or_alive = allows(l, "alive");
-    if (or_alive && !play_read0(p)) {
-        return play_fail(p, l, "the octets cannot be sent");
+    if (or_alive) {
+        if (!play_read0(p)) {
+            return play_fail(p, l, "the octets cannot be sent");
+        }
+        p->now->sent_cnt--; /* it is not what a Terminate would speak of */
     }
-    enum play_got got = play_fpdu(p, l, until, false);
+    enum play_got got;
+    do {
+        got = play_fpdu(p, l, until, false);
+    } while (got == PLAY_GOT && play_num(p, l, "skip", 0) != 0 && !is_terminate(p) &&
+             !(or_alive && is_read0(p)));
     if (got == PLAY_ENDED && allows(l, "closed")) {
         return true;
     }
@@ -132,11 +161,10 @@ bool play_want_terminate(struct play *p, const struct script_line *l)
         return play_instead(p, l, got, "Terminate");
     }
     const struct ddp_seg *s = &p->in.seg;
-    unsigned op = rdmap_opcode(s->hdr.ulp);
-    if (or_alive && op == RDMAP_READ_RESPONSE && s->plen == 0) {
+    if (or_alive && is_read0(p)) {
         return true;
     }
-    if (op != RDMAP_TERMINATE || s->hdr.tagged) {
+    if (!is_terminate(p)) {
         play_describe(p, got_text, sizeof got_text);
         return play_fail(p, l, "no Terminate; %s came", got_text);
     }

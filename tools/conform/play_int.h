@@ -23,6 +23,7 @@ enum {
     PLAY_STREAMS = 9, /* 1..8 are the file's, 0 is for control connections */
     PLAY_REGIONS = 32,
     PLAY_VARS = 32,
+    PLAY_WORDS = 16,
     PLAY_SENT = 64,
     PLAY_READS = 300,
     PLAY_MESSAGE = 1 << 21, /* octets of a message at most */
@@ -69,6 +70,12 @@ struct play_var {
     char name[16], text[40];
 };
 
+/* How far the log was gone through for the events of a word. */
+struct play_seen {
+    char word[16];
+    unsigned at;
+};
+
 /* The last FPDU that came. */
 struct play_seg {
     struct ddp_seg seg;
@@ -91,7 +98,7 @@ struct play {
     bool moved;     /* something came in the last turn */
     char tested[500];
     unsigned log_next; /* lines of the responder's log that were fetched */
-    unsigned log_seen; /* of those in log, matched so far: an offset into out->log */
+    struct play_seen seen[PLAY_WORDS];
     struct play_var var[PLAY_VARS];
     unsigned vars;
     unsigned limit_ms;
@@ -155,8 +162,8 @@ bool play_want_frame(struct play *p, const struct script_line *l, bool reply);
 bool play_setup(struct play *p, const struct script_line *l);
 bool play_serve(struct play *p, const struct script_line *l);
 /* Both frames are known: framing in full operation. */
-void play_agree(struct play_stream *st);
-void play_learn_frame(struct play_stream *st, struct span o);
+void play_agree(struct play *p);
+void play_learn_frame(struct play *p, struct span o);
 
 /* --- messages --- */
 bool play_line_send(struct play *p, const struct script_line *l, bool hold);

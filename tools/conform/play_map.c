@@ -145,6 +145,6 @@ bool play_vector(struct play *p, const struct script_line *l, bool hold)
     if (!v->startup) {
         return send_stream(p, l, v, hold);
     }
-    play_learn_frame(p->now, (struct span){v->octets, v->n});
+    play_learn_frame(p, (struct span){v->octets, v->n});
     return play_send(p, v->octets, v->n, hold);
 }

@@ -57,8 +57,9 @@ bool play_frame_out(struct play *p, const struct script_line *l, struct span ulp
 {
     static uint8_t fpdu[PLAY_FPDU + 1024];
     struct play_stream *st = p->now;
-    struct cursor c = cursor_of(&ulpdu, 1);
     uint32_t pos = st->mtx.pos;
+    ulpdu.n = min_u32(ulpdu.n, (uint32_t)play_num(p, l, "ulen", ulpdu.n));
+    struct cursor c = cursor_of(&ulpdu, 1);
     uint32_t n = mpa_tx_copy(&st->mtx, &(struct mpa_out){NULL, 0, &c, ulpdu.n}, fpdu);
     if (n == 0) {
         return play_fail(p, l, "%u octets do not fit an FPDU", ulpdu.n);
@@ -307,7 +308,7 @@ static bool send_octets(struct play *p, const struct script_line *l, bool hold)
     if (!play_octets(p, l, 1, p->msg, &n)) {
         return false;
     }
-    play_learn_frame(p->now, (struct span){p->msg, n});
+    play_learn_frame(p, (struct span){p->msg, n});
     if (p->now->full) {
         p->now->mtx.pos += n;
     }

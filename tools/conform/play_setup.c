@@ -109,19 +109,24 @@ static bool describe(struct play *p, const struct script_line *l, bool reply, st
     return private_data(l, f->pd, &f->pd_len) || play_fail(p, l, "bad private data");
 }
 
-void play_agree(struct play_stream *st)
+void play_agree(struct play *p)
 {
+    struct play_stream *st = p->now;
     const struct mpa_frame *req = st->initiator ? &st->mine : &st->theirs;
     const struct mpa_frame *rep = st->initiator ? &st->theirs : &st->mine;
     bool crc = req->crc || rep->crc;
     mpa_tx_init(&st->mtx, st->theirs.markers, crc);
     mpa_rx_init(&st->mrx, st->mine.markers, crc);
     st->full = true;
+    /* What a full segment of the tested end is. */
+    uint32_t emss = p->cfg->tr->ops->emss(st->conn);
+    play_set(p, "mulpdu", emss > 0 ? mpa_mulpdu(emss, st->mrx.markers) : 0);
 }
 
 /* Octets instead of a frame: whether they are one decides what the stream is afterwards. */
-void play_learn_frame(struct play_stream *st, struct span o)
+void play_learn_frame(struct play *p, struct span o)
 {
+    struct play_stream *st = p->now;
     struct cursor c = cursor_of(&o, 1);
     struct mpa_frame f;
     enum mpa_fault why;
@@ -130,7 +135,7 @@ void play_learn_frame(struct play_stream *st, struct span o)
     }
     st->mine = f;
     if (!st->initiator && !f.reject) {
-        play_agree(st);
+        play_agree(p);
     }
 }
 
@@ -148,7 +153,7 @@ bool play_send_frame(struct play *p, const struct script_line *l, bool reply, bo
     out[16] = (uint8_t)play_num(p, l, "flags", out[16]); /* reserved bits, R in a Request */
     p->now->mine = f;
     if (reply && !f.reject) {
-        play_agree(p->now);
+        play_agree(p);
     }
     play_trace(p, "  < %s of %u octets", reply ? "Reply" : "Request", n);
     return play_send(p, out, n, hold);
@@ -255,7 +260,7 @@ bool play_want_frame(struct play *p, const struct script_line *l, bool reply)
         return false;
     }
     if (reply && !f.reject) {
-        play_agree(st);
+        play_agree(p);
     }
     return true;
 }

@@ -49,7 +49,7 @@ struct incoming {
     uint32_t qn, n, fpdus;
     uint32_t stag;
     uint64_t to;
-    uint32_t mulpdu; /* not 0: of all segments but the last */
+    uint32_t odd; /* size of a segment that is neither the last nor a full one */
 };
 
 static bool wrong(struct play *p, const struct script_line *l, const struct incoming *m,
@@ -79,6 +79,9 @@ static bool fits_untagged(struct play *p, const struct script_line *l, struct in
     if (h->qn != m->qn) {
         return wrong(p, l, m, "other queue number");
     }
+    if (m->fpdus == 0 && script_has(l, "msn")) {
+        p->now->rx_msn[m->qn] = (uint32_t)play_num(p, l, "msn", 0);
+    }
     if (h->msn != p->now->rx_msn[m->qn]) {
         return wrong(p, l, m, "wrong MSN");
     }
@@ -97,8 +100,8 @@ static bool fits(struct play *p, const struct script_line *l, struct incoming *m
     if (m->n + p->in.seg.plen > PLAY_MESSAGE) {
         return wrong(p, l, m, "the message does not end");
     }
-    if (m->mulpdu != 0 && !h->last && p->in.n != m->mulpdu) {
-        return play_fail(p, l, "a full segment has %u octets, must have %u", p->in.n, m->mulpdu);
+    if (!h->last && p->in.n != play_num(p, l, "mulpdu", p->in.n)) {
+        m->odd = p->in.n;
     }
     return m->tagged ? fits_tagged(p, l, m) : fits_untagged(p, l, m);
 }
@@ -106,7 +109,6 @@ static bool fits(struct play *p, const struct script_line *l, struct incoming *m
 static bool collect(struct play *p, const struct script_line *l, struct incoming *m, bool writes0)
 {
     uint64_t until = play_now(p) + play_num(p, l, "limit", p->limit_ms);
-    m->mulpdu = (uint32_t)play_num(p, l, "mulpdu", 0);
     do {
         enum play_got got = play_fpdu(p, l, until, writes0);
         if (got != PLAY_GOT) {
@@ -136,6 +138,10 @@ static bool compare(struct play *p, const struct script_line *l, const struct in
     if (len != m->n) {
         return play_fail(p, l, "%s of %u octets, must be %llu", m->what, m->n,
                          (unsigned long long)len);
+    }
+    if (m->odd != 0) {
+        return play_fail(p, l, "a segment of the %s has %u octets, a full one has %s", m->what,
+                         m->odd, script_word(l, "mulpdu", ""));
     }
     if (fpdus != m->fpdus) {
         return play_fail(p, l, "%s in %u FPDUs, must be %llu", m->what, m->fpdus,

@@ -136,6 +136,11 @@ static enum tr_state net_state(struct tr_conn *c)
     return c->state;
 }
 
+static uint32_t emss_of(struct tr_conn *c)
+{
+    return c->s != NULL ? net_emss(c->s) : 0;
+}
+
 static void net_drop(struct tr_conn *c, bool reset)
 {
     struct net *net = c->t->net;
@@ -226,6 +231,7 @@ struct transport *transport_net(struct net *net, const struct transport_guest *g
         .write = net_write,
         .fin = net_fin,
         .state = net_state,
+        .emss = emss_of,
         .drop = net_drop,
         .turn = net_turn_all,
         .now = net_now,

@@ -223,6 +223,14 @@ static enum tr_state sock_state(struct tr_conn *c)
     return c->state;
 }
 
+static uint32_t sock_emss(struct tr_conn *c)
+{
+    int mss = 0;
+    socklen_t len = sizeof mss;
+    getsockopt(c->fd, IPPROTO_TCP, TCP_MAXSEG, &mss, &len);
+    return mss > 0 ? (uint32_t)mss : 0;
+}
+
 static void sock_drop(struct tr_conn *c, bool reset)
 {
     struct sock_transport *t = c->t;
@@ -280,6 +288,7 @@ struct transport *transport_sock(void)
         .write = sock_write,
         .fin = sock_fin,
         .state = sock_state,
+        .emss = sock_emss,
         .drop = sock_drop,
         .turn = sock_turn,
         .now = sock_now,

@@ -33,6 +33,7 @@ struct transport_ops {
     uint32_t (*write)(struct tr_conn *c, const uint8_t *p, uint32_t n); /* how many it took */
     void (*fin)(struct tr_conn *c);
     enum tr_state (*state)(struct tr_conn *c);
+    uint32_t (*emss)(struct tr_conn *c);         /* octets of a segment, or 0: not known */
     void (*drop)(struct tr_conn *c, bool reset); /* c is gone after */
     void (*turn)(struct transport *t, unsigned ms);
     uint64_t (*now)(struct transport *t); /* ms */
