@@ -31,6 +31,7 @@ struct reasm {
     uint32_t isn;
     uint32_t next; /* sequence number that is due */
     uint32_t fin_at;
+    uint32_t sent;  /* highest number this end used */
     uint32_t acked; /* highest ACK of the other end */
     bool has_ack;
     struct piece *head, *tail;

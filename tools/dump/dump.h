@@ -63,6 +63,7 @@ void reasm_end(struct dump *d, struct conn *c, unsigned dir);
 struct chunk {
     const uint8_t *p;
     uint32_t len;
+    bool cut; /* a hole that the snaplen made: nobody told of it yet */
     uint64_t frame, ns;
 };
 void stream_start(struct conn *c, unsigned dir, bool syn_seen);

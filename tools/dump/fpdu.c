@@ -110,9 +110,10 @@ enum step stream_take_fpdu(struct dump *d, struct conn *c, unsigned dir, struct 
     rx.crc = !cut && (s->rx.crc || !s->crc_known);
     f->at = dump_here(d, c, dir);
     f->off = s->off;
-    if (h->x != NULL) {
-        h->x->pending_errors = 0;
+    if (!rdma_ready(c, dir)) {
+        return STEP_LOST;
     }
+    h->x->pending_errors = 0;
     struct span run = cursor_run(in, in->left);
     d->fpdu_octets = run.p;
     uint32_t big = oversized(s, run);
@@ -216,6 +217,7 @@ static uint32_t take_more(struct dump *d, struct conn *c, unsigned dir, const st
 static uint32_t skip_hole(struct dump *d, struct conn *c, unsigned dir, const struct chunk *k)
 {
     struct stream *s = &c->h[dir].s;
+    stream_tell_cut(d, c, dir, k);
     stream_enter_sync(d, c, dir);
     s->off += k->len;
     return k->len;

@@ -6,8 +6,6 @@
 #include <pcap/pcap.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -15,10 +13,10 @@ enum {
     REC_HDR = 16,
     MAGIC_US = (int)0xa1b2c3d4,
     MAGIC_NS = (int)0xa1b23c4d,
-    /* What lies behind is given back to the kernel in steps of this, or a file of 2 GB would count
-     * as 2 GB of our memory. */
-    RELEASE = 32 << 20,
-    CAP_MAX = 1 << 28, /* no frame is larger; a length above is a broken file */
+    CAP_MAX = 262144, /* libpcap's limit too; a length above is a broken file */
+    /* Small enough to stay in the cache between the kernel's copy and our reading. Mapping the file
+     * costs more: the faults of the first touch take longer than a copy does. */
+    BUFFER = 2 * CAP_MAX,
 };
 
 struct input {
@@ -26,10 +24,11 @@ struct input {
     char err[INPUT_ERR];
     uint64_t frames;
     int link;
-    /* mapped */
-    const uint8_t *map;
-    uint64_t size, at, released;
-    bool swap, nano;
+    /* classic pcap, read here */
+    int fd; /* -1: not in use */
+    uint8_t *buf;
+    uint32_t at, have; /* buf[at..have) is not looked at yet */
+    bool swap, nano, ended;
     /* libpcap */
     pcap_t *pcap;
     bool pcap_nano;
@@ -44,37 +43,66 @@ static uint32_t load32(const struct input *in, const uint8_t *p)
     return in->swap ? __builtin_bswap32(v) : v;
 }
 
-/* Maps the file when it is classic pcap; false when libpcap has to take it. */
-static bool map_file(struct input *in)
+/* At least n octets in the buffer, from at on; false at the end of the file. */
+static bool fill(struct input *in, uint32_t n)
 {
-    int fd = open(in->cfg.file, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
+    if (in->have - in->at >= n) {
+        return true;
+    }
+    memmove(in->buf, in->buf + in->at, in->have - in->at);
+    in->have -= in->at;
+    in->at = 0;
+    while (in->have < n && !in->ended) {
+        ssize_t got = read(in->fd, in->buf + in->have, BUFFER - in->have);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        in->ended = got <= 0;
+        in->have += got > 0 ? (uint32_t)got : 0;
+    }
+    return in->have >= n;
+}
+
+/* Takes the file's header; false when it is not classic pcap, and libpcap has to read it. */
+static bool take_header(struct input *in)
+{
+    if (!fill(in, FILE_HDR)) {
         return false;
     }
-    struct stat st;
-    bool ok = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size >= FILE_HDR;
-    void *p = ok ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
-    close(fd);
-    if (p == MAP_FAILED) {
-        return false;
-    }
-    in->map = p;
-    in->size = (uint64_t)st.st_size;
-    uint32_t magic = load32(in, in->map);
+    uint32_t magic = load32(in, in->buf);
     if (magic != (uint32_t)MAGIC_US && magic != (uint32_t)MAGIC_NS) {
         in->swap = true;
-        magic = load32(in, in->map);
+        magic = load32(in, in->buf);
     }
     if (magic != (uint32_t)MAGIC_US && magic != (uint32_t)MAGIC_NS) {
-        munmap(p, in->size);
-        in->map = NULL;
         in->swap = false;
         return false;
     }
     in->nano = magic == (uint32_t)MAGIC_NS;
-    in->link = (int)(load32(in, in->map + 20) & 0xffff); /* the rest is about an FCS */
+    in->link = (int)(load32(in, in->buf + 20) & 0xffff); /* the rest is about an FCS */
     in->at = FILE_HDR;
-    madvise(p, in->size, MADV_SEQUENTIAL);
+    return true;
+}
+
+static void close_file(struct input *in)
+{
+    if (in->fd >= 0) {
+        close(in->fd);
+    }
+    free(in->buf);
+    in->fd = -1;
+    in->buf = NULL;
+}
+
+static bool open_file(struct input *in)
+{
+    in->fd = open(in->cfg.file, O_RDONLY | O_CLOEXEC);
+    in->buf = malloc(BUFFER);
+    if (in->fd < 0 || in->buf == NULL || !take_header(in)) {
+        close_file(in);
+        return false;
+    }
+    posix_fadvise(in->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     return true;
 }
 
@@ -132,7 +160,7 @@ static bool set_filter(struct input *in)
 static bool start(struct input *in)
 {
     if (in->cfg.iface == NULL && in->cfg.filter == NULL && strcmp(in->cfg.file, "-") != 0 &&
-        map_file(in)) {
+        open_file(in)) {
         return true;
     }
     bool ok = in->cfg.iface != NULL ? open_live(in) : open_pcap(in);
@@ -151,6 +179,7 @@ struct input *input_open(const struct input_cfg *cfg, char err[INPUT_ERR])
         return NULL;
     }
     in->cfg = *cfg;
+    in->fd = -1;
     if (!start(in)) {
         snprintf(err, INPUT_ERR, "%s", in->err);
         input_close(in);
@@ -161,9 +190,7 @@ struct input *input_open(const struct input_cfg *cfg, char err[INPUT_ERR])
 
 void input_close(struct input *in)
 {
-    if (in->map != NULL) {
-        munmap((void *)(uintptr_t)in->map, in->size);
-    }
+    close_file(in);
     if (in->pcap != NULL) {
         pcap_close(in->pcap);
     }
@@ -176,22 +203,19 @@ static int fail(struct input *in, const char *what)
     return -1;
 }
 
-static int next_mapped(struct input *in, struct frame *f)
+static int next_read(struct input *in, struct frame *f)
 {
-    if (in->at == in->size) {
-        return 0;
+    if (!fill(in, REC_HDR)) {
+        return in->have == in->at ? 0 : fail(in, "the file ends inside a frame's header");
     }
-    if (in->size - in->at < REC_HDR) {
-        return fail(in, "the file ends inside a frame's header");
-    }
-    const uint8_t *h = in->map + in->at;
-    uint32_t cap = load32(in, h + 8);
+    uint32_t cap = load32(in, in->buf + in->at + 8);
     if (cap > CAP_MAX) {
         return fail(in, "a frame's length is impossible");
     }
-    if (in->size - in->at - REC_HDR < cap) {
+    if (!fill(in, REC_HDR + cap)) {
         return fail(in, "the file ends inside a frame");
     }
+    const uint8_t *h = in->buf + in->at;
     uint64_t frac = load32(in, h + 4);
     *f = (struct frame){.num = ++in->frames,
                         .ns = load32(in, h) * 1000000000ull + (in->nano ? frac : frac * 1000),
@@ -199,10 +223,6 @@ static int next_mapped(struct input *in, struct frame *f)
                         .cap = cap,
                         .len = max_u32(cap, load32(in, h + 12)),
                         .link = in->link};
-    if (in->at - in->released >= 2 * (uint64_t)RELEASE) {
-        madvise((void *)(uintptr_t)(in->map + in->released), RELEASE, MADV_DONTNEED);
-        in->released += RELEASE;
-    }
     in->at += REC_HDR + cap;
     return 1;
 }
@@ -234,7 +254,7 @@ static int next_pcap(struct input *in, struct frame *f)
 
 int input_next(struct input *in, struct frame *f)
 {
-    return in->map != NULL ? next_mapped(in, f) : next_pcap(in, f);
+    return in->buf != NULL ? next_read(in, f) : next_pcap(in, f);
 }
 
 const char *input_error(const struct input *in)
@@ -245,10 +265,10 @@ const char *input_error(const struct input *in)
 bool input_rewind(struct input *in)
 {
     in->frames = 0;
-    if (in->map != NULL) {
-        in->at = FILE_HDR;
-        in->released = 0;
-        return true;
+    if (in->buf != NULL) {
+        in->at = in->have = 0;
+        in->ended = false;
+        return lseek(in->fd, 0, SEEK_SET) == 0 && take_header(in);
     }
     if (in->live || strcmp(in->cfg.file, "-") == 0) {
         return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Frames from a file, standard input or a live interface. Classic pcap files are mapped, all else is
- * read by libpcap; the caller sees no difference. */
+/* Frames from a file, standard input or a live interface. Classic pcap files are read here, all else by
+ * libpcap; the caller sees no difference. */
 #ifndef UIW_DUMP_INPUT_H
 #define UIW_DUMP_INPUT_H
 

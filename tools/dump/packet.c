@@ -43,25 +43,31 @@ static void trim(struct rest *r, uint32_t len)
 
 /* --- checksums --- */
 
+static uint64_t add_carry(uint64_t a, uint64_t b)
+{
+    a += b;
+    return a + (a < b);
+}
+
+/* The sum of 16-bit words modulo 2^16 - 1, of which 2^64 - 1 is a multiple: so words of 64 bits will
+ * do. Four sums at a time, or each addition would wait for the carry of the one before. */
 static uint64_t sum_of(const uint8_t *p, uint32_t n)
 {
-    uint64_t a = 0;
-    uint64_t b = 0;
-    for (; n >= 16; n -= 16, p += 16) {
-        uint32_t w[4];
+    uint64_t s[4] = {0, 0, 0, 0};
+    for (; n >= 32; n -= 32, p += 32) {
+        uint64_t w[4];
         memcpy(w, p, sizeof w);
-        a += (uint64_t)w[0] + w[1];
-        b += (uint64_t)w[2] + w[3];
+        for (unsigned i = 0; i < 4; i++) {
+            s[i] = add_carry(s[i], w[i]);
+        }
     }
-    a += b;
-    uint8_t tail[16] = {0};
+    uint64_t tail[4] = {0, 0, 0, 0};
     memcpy(tail, p, n);
-    for (uint32_t i = 0; i < sizeof tail; i += 4) {
-        uint32_t w;
-        memcpy(&w, tail + i, sizeof w);
-        a += w;
+    for (unsigned i = 1; i < 4; i++) {
+        tail[0] = add_carry(tail[0], tail[i]);
+        s[0] = add_carry(s[0], s[i]);
     }
-    return a;
+    return add_carry(s[0], tail[0]);
 }
 
 /* Folded to 16 bits, in the octets' own order. */
@@ -81,7 +87,7 @@ static uint64_t pseudo(const struct packet *pk, uint32_t tcp_len)
     put_be32(tail, tcp_len);
     tail[7] = IP_TCP;
     uint32_t n = pk->v6 ? 16 : 4;
-    return sum_of(pk->src, n) + sum_of(pk->dst, n) + sum_of(tail, sizeof tail);
+    return add_carry(add_carry(sum_of(pk->src, n), sum_of(pk->dst, n)), sum_of(tail, sizeof tail));
 }
 
 /* A sender with checksum offload leaves the sum of the pseudo header in the field, with a length of
@@ -92,7 +98,7 @@ static enum packet_sum check_sum(const struct packet *pk, const struct rest *tcp
         return SUM_UNKNOWN;
     }
     uint64_t head = pseudo(pk, tcp->len);
-    if (fold(head + sum_of(tcp->p, tcp->len)) == 0xffff) {
+    if (fold(add_carry(head, sum_of(tcp->p, tcp->len))) == 0xffff) {
         return SUM_GOOD;
     }
     uint16_t field;

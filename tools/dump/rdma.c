@@ -262,9 +262,6 @@ void rdma_fpdu(struct dump *d, struct conn *c, unsigned dir)
 {
     struct fpdu_view *f = &d->fpdu;
     struct half *h = &c->h[dir];
-    if (!rdma_ready(c, dir)) {
-        return;
-    }
     h->s.was_mpa = true;
     dump_tell_conn(d, c);
     if (f->seg.raw_len == 0) {

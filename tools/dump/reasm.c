@@ -35,7 +35,8 @@ static void deliver(struct dump *d, struct conn *c, unsigned dir, const struct p
     }
     if (pc->cap < pc->len) {
         h->st.cut += pc->len - pc->cap;
-        k = (struct chunk){.p = NULL, .len = pc->len - pc->cap, .frame = pc->frame, .ns = pc->ns};
+        k = (struct chunk){
+            .p = NULL, .len = pc->len - pc->cap, .cut = true, .frame = pc->frame, .ns = pc->ns};
         stream_feed(d, c, dir, &k);
     }
 }
@@ -156,7 +157,7 @@ static void start(struct conn *c, unsigned dir, uint32_t seq, bool syn)
     r->started = true;
     r->syn = syn;
     r->isn = seq;
-    r->next = seq + (syn ? 1 : 0);
+    r->next = r->sent = seq + (syn ? 1 : 0);
     stream_start(c, dir, syn);
 }
 
@@ -216,6 +217,9 @@ void reasm_segment(struct dump *d, struct conn *c, unsigned dir, const struct pa
         start(c, dir, pk->seq, syn);
     }
     take_ack(c, dir, pk);
+    if (h->r.started && seq_diff(pk->seq, h->r.sent) > 0) {
+        h->r.sent = pk->seq;
+    }
     if (pk->len > 0) {
         struct packet data = *pk;
         data.seq += syn ? 1 : 0;
@@ -241,11 +245,14 @@ void reasm_poll(struct dump *d, struct conn *c)
     }
 }
 
-/* What the other end has although neither it nor anything behind it is in the capture. */
+/* What was sent, as ACKs or this end's own numbers tell, although neither it nor anything behind it is
+ * in the capture. */
 static void tell_tail(struct dump *d, struct conn *c, unsigned dir)
 {
     struct half *h = &c->h[dir];
     int32_t more = h->r.has_ack ? seq_diff(h->r.acked, h->r.next) : 0;
+    int32_t sent = seq_diff(h->r.sent, h->r.next);
+    more = more > sent ? more : sent;
     if (h->r.fin_seen && seq_diff(h->r.fin_at, h->r.next) > 0) {
         more = seq_diff(h->r.fin_at, h->r.next);
     } else if (h->r.fin || more == 1) {

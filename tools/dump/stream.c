@@ -131,6 +131,14 @@ static void tell_lost(struct dump *d, struct conn *c, unsigned dir, uint64_t oct
     }
 }
 
+void stream_tell_cut(struct dump *d, struct conn *c, unsigned dir, const struct chunk *k)
+{
+    if (k->cut && conn_is_mpa(c)) {
+        struct gap g = {.at = dump_here(d, c, dir), .kind = GAP_SNAPLEN, .octets = k->len};
+        dump_gap(d, &g, "%u octets behind the snaplen, and any FPDU that begins in them", k->len);
+    }
+}
+
 void stream_enter_off(struct dump *d, struct conn *c, unsigned dir)
 {
     struct stream *s = &c->h[dir].s;
@@ -251,6 +259,7 @@ static uint32_t feed_sync(struct dump *d, struct conn *c, unsigned dir, const st
 {
     struct stream *s = &c->h[dir].s;
     if (k->p == NULL) {
+        stream_tell_cut(d, c, dir, k);
         s->skipped += s->n;
         s->off += s->n + k->len;
         s->n = s->marks = 0;

@@ -12,6 +12,9 @@ void stream_enter_sync(struct dump *d, struct conn *c, unsigned dir);
 /* There are no FPDUs here, or no longer. */
 void stream_enter_off(struct dump *d, struct conn *c, unsigned dir);
 
+/* Whole FPDUs may have been in a hole that nobody told of. */
+void stream_tell_cut(struct dump *d, struct conn *c, unsigned dir, const struct chunk *k);
+
 enum step {
     STEP_MORE, /* it is not whole */
     STEP_FPDU, /* taken */
