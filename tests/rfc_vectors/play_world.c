@@ -34,12 +34,17 @@ static bool tune(void *arg, const char *knob, uint32_t value)
     struct world *w = arg;
     if (strcmp(knob, "isn") == 0) {
         net_test_isn(true, value);
-    } else if (strcmp(knob, "dup") == 0) {
-        w->wire.dup_ppm = value;
-        net_wire_set(w->net, &w->wire);
-    } else {
+        return true;
+    }
+    uint32_t *ppm = strcmp(knob, "dup") == 0       ? &w->wire.dup_ppm
+                    : strcmp(knob, "loss") == 0    ? &w->wire.loss_ppm
+                    : strcmp(knob, "reorder") == 0 ? &w->wire.reorder_ppm
+                                                   : NULL;
+    if (ppm == NULL) {
         return false;
     }
+    *ppm = value;
+    net_wire_set(w->net, &w->wire);
     return true;
 }
 
@@ -55,9 +60,7 @@ static bool hook(void *arg, struct uiw_conn *c, const char *what, uint64_t value
             c->st.rx.q[i].msn = (uint32_t)value;
         }
     } else if (strcmp(what, "txmsn") == 0) {
-        for (unsigned i = 0; i < DDP_QNS; i++) {
-            c->st.tx_msn[i] = (uint32_t)value;
-        }
+        c->st.tx_msn[DDP_QN_SEND] = c->st.tx_msn[DDP_QN_REQUEST] = (uint32_t)value;
     } else if (strcmp(what, "emss") == 0) {
         c->stream->emss = (uint32_t)value;
     } else {

@@ -137,6 +137,26 @@ static bool line_check(struct play *p, const struct script_line *l)
     return ok || play_fail(p, l, "%s %s %s does not hold", x, op, y);
 }
 
+/* nobody MS: the tested end does not connect (again) in that time. */
+static bool line_nobody(struct play *p, const struct script_line *l)
+{
+    struct transport *tr = p->cfg->tr;
+    uint64_t ms;
+    const char *text = script_plain(l, 0);
+    if (text == NULL || !play_eval(p, text, false, &ms)) {
+        return play_fail(p, l, "want: nobody MILLISECONDS");
+    }
+    for (uint64_t until = play_now(p) + ms; play_now(p) < until;) {
+        struct tr_conn *c = tr->ops->accept(tr);
+        if (c != NULL) {
+            tr->ops->drop(c, true);
+            return play_fail(p, l, "the tested end connects once more");
+        }
+        play_turn(p);
+    }
+    return true;
+}
+
 static bool line_send(struct play *p, const struct script_line *l)
 {
     return play_line_send(p, l, false);
@@ -156,7 +176,8 @@ static bool keys_known(struct play *p, const struct script_line *l)
         " rev m c r s a rtr ird ord pd pdtext pdlen flags limit seg se inv op rv dv t last qn msn "
         "mo "
         "stag to rsvd as crc length pad ptr markerbits sinkstag sinkto len plen hdr done mulpdu "
-        "fpdus ulen skip cut id add mask swap smask cmp cmask aop value data isn dup mss step "
+        "fpdus ulen skip cut id add mask swap smask cmp cmask aop value data isn dup loss reorder "
+        "mss step "
         "conn ";
     char word[40];
     if (strcmp(l->word, "tested") == 0 || strcmp(l->word, "!") == 0 || strcmp(l->word, "do") == 0) {
@@ -182,7 +203,7 @@ static bool do_line(struct play *p, const struct script_line *line)
         {"<+", line_hold},       {">", play_line_want},     {"!", play_event},
         {"do", play_do},         {"stream", line_stream},   {"drop", line_drop},
         {"~", line_wait},        {"limit", line_limit},     {"let", line_let},
-        {"wire", line_wire},     {"check", line_check},
+        {"wire", line_wire},     {"check", line_check},     {"nobody", line_nobody},
     };
     char arena[PLAY_ARENA];
     struct script_line l;

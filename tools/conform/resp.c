@@ -25,8 +25,8 @@ void resp_log(struct resp *r, const struct resp_conn *c, const char *fmt, ...)
     if (c != NULL && c->no > 1 && n > 0 && n < RESP_LINE) {
         snprintf(line + n, RESP_LINE - (size_t)n, " conn=%u", c->no);
     }
-    /* A queue that is flushed says the same many times. */
-    if (r->lines > 0 && strncmp(line, "flushed", 7) == 0 &&
+    /* A receive queue that is flushed says the same many times. */
+    if (r->lines > 0 && strncmp(line, "flushed recv", 12) == 0 &&
         strcmp(line, r->line[r->lines - 1]) == 0) {
         return;
     }
@@ -78,7 +78,10 @@ void resp_reset(struct resp *r)
         uiw_srq_destroy(r->srq);
         r->srq = NULL;
     }
-    while (r->cq != NULL && uiw_cq_poll(r->cq, 16, wc) > 0) {
+    struct uiw_cq *woken;
+    void *user;
+    while (r->cq != NULL &&
+           (uiw_cq_poll(r->cq, 16, wc) > 0 || uiw_comp_channel_get(r->comps, &woken, &user) == 0)) {
     }
     r->lines = 0;
 }
@@ -335,7 +338,9 @@ static void take_wakes(struct resp *r)
     while (uiw_comp_channel_get(r->comps, &cq, &user) == 0) {
         poll_cq(r, r->cq); /* what it woke us for comes first */
         resp_log(r, NULL, "woken");
-        uiw_cq_arm(r->cq, r->now.solicited);
+        if (r->now.solicited) {
+            uiw_cq_arm(r->cq, true);
+        }
     }
 }
 
