@@ -107,6 +107,14 @@ static void on_deadline(struct uiw_conn *c)
         c->rnr = false;
         conn_rx(c);
         break;
+    case CONN_CLOSING:
+        if (conn_nudge_due(c)) {
+            conn_nudge(c);
+            conn_set_deadline(c, CONN_CLOSE_MS);
+            conn_close_step(c);
+            break;
+        }
+        /* fall through */
     default:
         conn_kill(c, UIW_REASON_CLOSED, "closed; the peer did not close its side in time");
         break;

@@ -145,7 +145,8 @@ void conn_tx_rtr(struct uiw_conn *c);
  * at the stream for itself, until more octets come. An Initiator that hears nothing after its first
  * FPDUs sends zero-length Writes, which mean nothing to anybody (RFC 5040 sec 5.1): a few, ever later. */
 void conn_nudge(struct uiw_conn *c);
-bool conn_tx_idle(struct uiw_conn *c); /* nothing posted is left to send, no Read is open */
+bool conn_nudge_due(const struct uiw_conn *c); /* the first: a FIN has to wait for it */
+bool conn_tx_idle(struct uiw_conn *c);         /* nothing posted is left to send, no Read is open */
 
 /* --- conn_end.c --- */
 /* st->fault is set: QP to error, the event, a Terminate, then closing. */

@@ -136,7 +136,9 @@ void conn_begin_close(struct uiw_conn *c)
     if (c->qp != NULL && qp_state(c->qp) == UIW_QP_RTS) {
         qp_set_state(c->qp, UIW_QP_CLOSING);
     }
-    conn_set_deadline(c, CONN_CLOSE_MS);
+    if (!conn_nudge_due(c)) {
+        conn_set_deadline(c, CONN_CLOSE_MS);
+    }
     conn_close_step(c);
 }
 
@@ -146,7 +148,7 @@ void conn_close_step(struct uiw_conn *c)
         conn_tx(c);
     }
     /* A Responder that heard no FPDU yet may not send any (RFC 5044 sec 7.1.2): then it just closes. */
-    if (c->state == CONN_CLOSING && (conn_tx_idle(c) || !c->may_send)) {
+    if (c->state == CONN_CLOSING && (conn_tx_idle(c) || !c->may_send) && !conn_nudge_due(c)) {
         net_shutdown(c->stream);
         c->state = CONN_DRAIN;
         conn_set_deadline(c, CONN_DRAIN_MS);

@@ -94,21 +94,28 @@ void conn_setup_lost(struct uiw_conn *c, int err)
 
 /* --- full operation --- */
 
+/* A local failure behind the Reply: RFC 6581 sec 9.3 has a code for the peer. */
+static void fail_here(struct uiw_conn *c)
+{
+    rdmap_fail(&c->st, verdict_bad(LAYER_LLP, LLP_MPA, MPA_ERR_LOCAL));
+    conn_fault(c, UIW_REASON_LOCAL);
+}
+
 static bool begin_stream(struct uiw_conn *c)
 {
     const struct mpa_agreed *a = &c->agreed;
     uint32_t ord = min_u32(a->ord, DEVSPEC_DEPTH_MAX), ird = min_u32(a->ird, DEVSPEC_DEPTH_MAX);
     c->reads = calloc((size_t)ord + ird + 1, sizeof *c->reads);
-    if (c->reads == NULL) {
-        conn_kill(c, UIW_REASON_LOCAL, "out of memory");
-        return false;
+    bool good = c->reads != NULL;
+    if (!good) {
+        ord = ird = 0; /* the stream begins all the same, to carry the Terminate */
     }
     struct rdmap_cfg cfg = {.pd = c->qp->pd->id,
                             .id = c->qp->num,
                             .ext = c->dev->spec.ext,
                             .orq = c->reads,
                             .ord = ord,
-                            .irq = c->reads + ord,
+                            .irq = good ? c->reads + ord : NULL,
                             .ird = ird};
     rdmap_stream_init(&c->st, &cfg);
     mpa_rx_init(&c->mrx, a->rx_markers, a->crc);
@@ -117,14 +124,17 @@ static bool begin_stream(struct uiw_conn *c)
     c->qp->ird = ird;
     c->state = CONN_OPEN;
     conn_no_deadline(c);
-    return true;
+    if (!good) {
+        fail_here(c);
+    }
+    return good;
 }
 
 static void raise_established(struct uiw_conn *c)
 {
     struct cm_event *e = cm_event_new(c, UIW_EVENT_ESTABLISHED);
     if (e == NULL) {
-        conn_kill(c, UIW_REASON_LOCAL, "out of memory");
+        fail_here(c);
         return;
     }
     e->ev.ird = c->qp->ird;
@@ -259,7 +269,7 @@ bool conn_setup_accept(struct uiw_conn *c, uint16_t ird, uint16_t ord, const voi
     free(c->setup);
     c->setup = NULL;
     raise_established(c);
-    return c->stream != NULL;
+    return c->stream != NULL && !c->ended;
 }
 
 void conn_setup_reject(struct uiw_conn *c, const void *pd, uint32_t pd_len)

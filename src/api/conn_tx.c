@@ -203,7 +203,8 @@ static bool start_response(struct uiw_conn *c)
     return good;
 }
 
-/* Begins the next message, if there is one that may go. */
+/* Begins the next message, if there is one that may go. What fails to begin leaves tx->active to its
+ * Terminate, which may be waiting for room already. */
 static bool pick(struct uiw_conn *c)
 {
     struct conn_tx *tx = &c->tx;
@@ -220,15 +221,18 @@ static bool pick(struct uiw_conn *c)
         return false;
     }
     bool response = rdmap_irq_pending(&c->st);
-    if (response && tx->response_turn) {
+    if (!response || !tx->response_turn) {
+        tx->response_turn = true;
+        if (c->qp != NULL && start_wr(c)) {
+            return tx->active = true;
+        }
+    } else {
         tx->response_turn = false;
-        return tx->active = start_response(c);
     }
-    tx->response_turn = true;
-    if (c->qp != NULL && start_wr(c)) {
-        return tx->active = true;
+    if (response && !c->st.dead && start_response(c)) {
+        tx->active = true;
     }
-    return tx->active = response && !c->st.dead && start_response(c);
+    return tx->active;
 }
 
 /* --- payload --- */
@@ -453,7 +457,7 @@ static void follow_emss(struct uiw_conn *c)
 /* The first FPDUs are out and nothing has come back yet. */
 static void expect_answer(struct uiw_conn *c)
 {
-    if (c->initiator && c->nudges == 0 && c->rx_octets == 0 && !c->rnr && c->state == CONN_OPEN) {
+    if (c->initiator && c->nudges == 0 && c->rx_octets == 0 && !c->rnr && !c->st.dead) {
         c->nudges = 1;
         conn_set_deadline(c, CONN_NUDGE_MS);
     }
@@ -474,6 +478,11 @@ void conn_tx(struct uiw_conn *c)
             message_done(c);
         }
     }
+}
+
+bool conn_nudge_due(const struct uiw_conn *c)
+{
+    return c->initiator && c->nudges == 1 && c->rx_octets == 0 && !c->peer_fin && !c->st.dead;
 }
 
 void conn_nudge(struct uiw_conn *c)

@@ -128,11 +128,14 @@ void qp_complete_recv(struct uiw_qp *qp, const struct uiw_wc *wc)
 static void flush_sends(struct uiw_qp *qp)
 {
     uint32_t tail = atomic_load_explicit(&qp->sq.ring.tail, memory_order_acquire);
+    bool failed = false;
     while (qp->sq_done != tail) {
         struct send_wqe *e = wq_send(&qp->sq, qp->sq_done);
-        if (e->state != WQE_DONE && e->status == UIW_WC_SUCCESS) {
+        /* Behind a failure nothing counts as done, also what had left before (RFC 5040 sec 6.2.1). */
+        if ((e->state != WQE_DONE || failed) && e->status == UIW_WC_SUCCESS) {
             e->status = UIW_WC_WR_FLUSH_ERR;
         }
+        failed |= e->status != UIW_WC_SUCCESS;
         complete_send(qp, e);
     }
     qp->sq_next = tail;

@@ -474,6 +474,8 @@ int uiw_connect(struct uiw_event_channel *ch, struct uiw_qp *qp, const struct so
 /* Answers a CONNECT_REQUEST; ESTABLISHED follows (on the listener's channel). -EINVAL as above,
  * -ENOTCONN when the peer has gone meanwhile (the CONNECT_ERROR event says why). */
 int uiw_accept(struct uiw_conn *conn, struct uiw_qp *qp, const struct uiw_conn_param *param);
+/* Says no to a CONNECT_REQUEST: sends the rejecting Reply with that private data (508 octets, or 512 to
+ * a peer of MPA revision 1), then closes TCP in good order. No event follows. Errors as uiw_accept(). */
 int uiw_reject(struct uiw_conn *conn, const void *private_data, uint32_t private_len);
 
 /* In good order: what is posted goes out, then TCP is closed; DISCONNECTED follows at both ends, when
