@@ -486,6 +486,82 @@ static void test_messages_when_on(void **state)
     receive_each("ext=on", false);
 }
 
+/* --- a fault found when there is no room to tell it --- */
+
+enum { BIG = 1000, SOME = 64 };
+
+/* Posts Sends of n octets at the device, each when the one before it is queued, until one is not, or count
+ * are. Returns how many were. */
+static unsigned queue_sends(struct raw *r, struct uiw_mr *mr, uint8_t *p, uint32_t n,
+                            unsigned count)
+{
+    unsigned done = 0;
+    while (done < count) {
+        struct uiw_wc wc;
+        sim_post(r->s, 1, UIW_WR_SEND, sim_sge(mr, p, n), (struct sim_at){0, 0});
+        raw_run(r, 1);
+        if (uiw_cq_poll(r->s->side[1].cq, 1, &wc) != 1) {
+            return done;
+        }
+        assert_int_equal(wc.status, UIW_WC_SUCCESS);
+        done++;
+    }
+    return done;
+}
+
+/* How many Sends of BIG octets (big: as many as that) and then of none fit while the peer reads nothing.
+ * With both known the queue is full to the last, and a bad Atomic comes: its Terminate has to wait, not
+ * to be forgotten. */
+static unsigned fill_up(unsigned big, unsigned small)
+{
+    struct sim s;
+    struct raw r;
+    struct raw_conn c = {0};
+    struct raw_ulpdu u;
+    uint8_t p[BIG] = {0};
+    sim_open_one(&s, 1, "mtu=1500");
+    raw_open(&r, &s);
+    raw_join(&r, &c, NULL);
+    struct uiw_mr *mr = sim_reg(&s, 1, p, BIG, 0);
+    raw_write(&c, (struct sim_at){0, 0}, NULL, 0); /* the device may send from here on */
+    raw_run(&r, 5);
+    c.deaf = true;
+    unsigned n = queue_sends(&r, mr, p, BIG, big);
+    if (big != UINT32_MAX) {
+        n = queue_sends(&r, mr, p, 0, small);
+    }
+    if (small != UINT32_MAX) {
+        raw_atomic(&c, (struct sim_at){0, 0xbad00});
+        raw_run(&r, 50);
+        assert_int_equal(s.side[1].disconnected, 1);
+        c.deaf = false;
+        for (unsigned i = 0; i < big + small; i++) {
+            assert_true(raw_next(&r, &c, &u));
+            assert_int_equal(u.opcode, RDMAP_SEND);
+        }
+        struct rdmap_term t;
+        raw_terminate(&r, &c, &u, &t);
+        assert_true(verdict_is(t.v, 0, 1, 0));
+    }
+    raw_hangup(&r, &c, true);
+    sim_drop(&s);
+    assert_int_equal(uiw_mr_dereg(mr), 0);
+    raw_close(&r);
+    sim_close(&s);
+    return n;
+}
+
+/* proves: RDMAP-5040-7.1-03 EXT-7306-8.1-02 */
+static void test_terminate_waits_for_room(void **state)
+{
+    (void)state;
+    unsigned big = fill_up(UINT32_MAX, UINT32_MAX);
+    unsigned small = fill_up(big, UINT32_MAX);
+    assert_true(big > SOME);
+    print_message("%u and %u fit\n", big, small);
+    fill_up(big, small);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -494,7 +570,7 @@ int main(void)
         cmocka_unit_test(test_what_cannot_start), cmocka_unit_test(test_sink_goes_meanwhile),
         cmocka_unit_test(test_what_peers_refuse), cmocka_unit_test(test_misuse),
         cmocka_unit_test(test_extensions_off),    cmocka_unit_test(test_messages_when_off),
-        cmocka_unit_test(test_messages_when_on),
+        cmocka_unit_test(test_messages_when_on),  cmocka_unit_test(test_terminate_waits_for_room),
     };
     cmocka_set_test_filter(getenv("UIW_TEST")); /* one test by its name, for debugging */
     return cmocka_run_group_tests(tests, NULL, NULL);
