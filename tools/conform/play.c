@@ -302,6 +302,25 @@ static void finish(struct play *p)
     }
 }
 
+/* A Terminate that nobody waited for may say why something else did not come. */
+static void look_for_terminate(struct play *p)
+{
+    const struct script_line none = {.word = ">"};
+    char had[sizeof p->out->why];
+    if (p->out->result != PLAY_FAIL || p->now == NULL || p->now->conn == NULL || !p->now->full) {
+        return;
+    }
+    struct verdict before = p->out->term;
+    while (play_fpdu(p, &none, play_now(p), true) == PLAY_GOT) {
+    }
+    if (p->out->term.bad && !before.bad) {
+        memcpy(had, p->out->why, sizeof had);
+        snprintf(p->out->why, sizeof p->out->why, "%.800s; a Terminate %u/%u/%02x (%s) had come",
+                 had, p->out->term.layer, p->out->term.type, p->out->term.code,
+                 verdict_text(p->out->term));
+    }
+}
+
 static bool needs_more_than(const struct play_cfg *cfg, const struct script *s)
 {
     return !cfg->responder && !s->base;
@@ -325,6 +344,7 @@ void play_run(const struct play_cfg *cfg, const struct script *s, struct play_ou
             play_skip(p, NULL, "needs a tested end that speaks the responder's protocol");
         } else {
             run_lines(p, 0, s->lines);
+            look_for_terminate(p);
         }
         cfg->tr->cut = cut;
         out->ms = play_now(p) - start;

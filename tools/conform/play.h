@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "base/verdict.h"
 #include "script.h"
 #include "transport.h"
 
@@ -37,7 +38,9 @@ struct play_out {
     char why[1000];  /* of anything but PASS */
     char log[60000]; /* what the tested end's events were, as far as fetched */
     uint64_t ms;
-    uint64_t octets; /* that we sent on the longest stream */
+    struct verdict term; /* of the last Terminate that came; ok: none did */
+    bool closed;         /* TCP ended where something was awaited */
+    uint64_t octets;     /* that we sent on the longest stream */
 };
 
 void play_run(const struct play_cfg *cfg, const struct script *s, struct play_out *out);

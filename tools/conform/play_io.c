@@ -104,6 +104,7 @@ bool play_need(struct play *p, uint32_t n, uint64_t until)
         bool ended = play_state(p, st) > TR_OPEN;
         play_turn(p);
         if (st->have < n && (ended || play_now(p) >= until)) {
+            p->out->closed |= ended;
             return false;
         }
     }
@@ -183,6 +184,16 @@ static void show(struct play *p)
     }
 }
 
+static void note_terminate(struct play *p)
+{
+    const struct ddp_hdr *h = &p->in.seg.hdr;
+    struct rdmap_term t;
+    if (!p->in.v.bad && !h->tagged && rdmap_opcode(h->ulp) == RDMAP_TERMINATE &&
+        rdmap_term_unpack(p->in.seg.payload, &t)) {
+        p->out->term = t.v;
+    }
+}
+
 /* A whole ULPDU stands in p->ulpdu: copy it out and take its header apart. */
 static bool keep(struct play *p, const struct script_line *l)
 {
@@ -193,6 +204,7 @@ static bool keep(struct play *p, const struct script_line *l)
     p->in.whole = (struct span){p->in.octets, p->in.n};
     p->in.v = ddp_seg_parse(cursor_of(&p->in.whole, 1), &p->in.seg);
     show(p);
+    note_terminate(p);
     const char *dirt =
         p->in.seg.raw_len == 0 ? "too short for a DDP header" : sent_unclean(p, st, p->ulpdu.used);
     play_consume(st, p->ulpdu.used);
@@ -229,6 +241,7 @@ enum play_got play_fpdu(struct play *p, const struct script_line *l, uint64_t un
         case MPA_RX_MORE: break;
         }
         if (ended) {
+            p->out->closed = true;
             return PLAY_ENDED;
         }
         if (play_now(p) >= until) {
