@@ -114,7 +114,7 @@ static void message(struct gen *g, struct ddp_msg *m, const uint8_t *data)
 static void set_up(struct gen *g)
 {
     struct mpa_frame f = {.rev = 2, .enhanced = true, .ird = 16, .ord = 16};
-    uint8_t b[MPA_FRAME_MAX];
+    uint8_t b[MPA_FRAME_MAX] = {0};
     f.crc = g->tx.crc;
     f.markers = g->tx.markers;
     frame(g, 0, 0x02, b, 0);
