@@ -274,7 +274,7 @@ static int is_vec(const struct dirent *d)
 
 static int is_folder(const struct dirent *d)
 {
-    return d->d_name[0] != '.' && strchr(d->d_name, '.') == NULL;
+    return strncmp(d->d_name, "rfc", 3) == 0 && strchr(d->d_name, '.') == NULL;
 }
 
 struct found {

@@ -45,7 +45,7 @@ struct script {
 struct script *script_load(const char *path);
 void script_free(struct script *s);
 
-/* All files NAME.vec below the folders, sorted by id; *cnt of them. */
+/* All files NAME.vec in the folders and in their folders rfcNNNN, by RFC and id; *cnt of them. */
 struct script **script_find(const char *const *folders, unsigned folders_cnt, unsigned *cnt);
 
 /* The value of a key of the line, or def. "" asks for the first argument without a key. */

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT */
+/* uiw-conform: plays the vector files as the peer of a live implementation, and judges its answers.
+ * docs/man/uiw-conform.1 has the options. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <getopt.h>
+#include <netdb.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "api/devspec.h"
+#include "report.h"
+#include "resp.h"
+
+enum { PORT = 7174, PATTERNS = 32, EXIT_USAGE = 2 };
+
+#ifndef VECTORS_DIR
+#define VECTORS_DIR "tests/rfc_vectors"
+#endif
+
+static struct {
+    const char *device, *vectors, *output, *peer, *colour;
+    const char *pattern[PATTERNS]; /* ids */
+    const char *rfc[PATTERNS], *section[PATTERNS];
+    unsigned patterns, rfcs, sections;
+    enum report_format format;
+    bool listen, responder, strict, list, verbose, host_order, plain_peer;
+    unsigned port, timeout_ms, cut;
+} opt = {.timeout_ms = 3000, .port = PORT, .colour = "auto"};
+
+static volatile sig_atomic_t stopped;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    stopped = 1;
+}
+
+static int trouble(const char *what, const char *why)
+{
+    fprintf(stderr, "uiw-conform: %s: %s\n", what, why);
+    return EXIT_USAGE;
+}
+
+/* --- options --- */
+
+enum { O_HOST_ORDER = 256, O_COLOUR, O_CUT, O_BASE };
+
+static const struct option options[] = {
+    {"device", required_argument, NULL, 'd'},
+    {"listen", no_argument, NULL, 'L'},
+    {"responder", no_argument, NULL, 'R'},
+    {"port", required_argument, NULL, 'p'},
+    {"id", required_argument, NULL, 'i'},
+    {"rfc", required_argument, NULL, 'r'},
+    {"section", required_argument, NULL, 's'},
+    {"format", required_argument, NULL, 'f'},
+    {"output", required_argument, NULL, 'o'},
+    {"strict", no_argument, NULL, 'S'},
+    {"timeout", required_argument, NULL, 't'},
+    {"vectors", required_argument, NULL, 'V'},
+    {"list", no_argument, NULL, 'l'},
+    {"verbose", no_argument, NULL, 'v'},
+    {"host-order", no_argument, NULL, O_HOST_ORDER},
+    {"color", required_argument, NULL, O_COLOUR},
+    {"cut", required_argument, NULL, O_CUT},
+    {"base", no_argument, NULL, O_BASE},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static void usage(void)
+{
+    puts("usage: uiw-conform [OPTION]... PEER[:PORT]   play as the peer of what listens there\n"
+         "       uiw-conform [OPTION]... --listen      wait for it to connect to us\n"
+         "       uiw-conform --responder -d DEVICE     be the tested end, as told by a player\n\n"
+         "  -d, --device SPEC      uiw's own TCP on that link, as tap:uiw0,ip=198.18.0.2/24;\n"
+         "                         without it a player uses the kernel's\n"
+         "  -p, --port N           to connect to, or to listen on (7174)\n"
+         "  -r, --rfc N            only vectors of that RFC; may be given again\n"
+         "  -s, --section RFC:SEC  only what proves a requirement of it, as 5040:7.2\n"
+         "  -i, --id PATTERN       only those ids, as S11 or 'V0*'\n"
+         "  -f, --format FORMAT    table, plain or junit\n"
+         "  -o, --output FILE      instead of the terminal\n"
+         "  -t, --timeout MS       how long to wait for each answer (3000)\n"
+         "  -V, --vectors DIR      where the vectors are (or UIW_VECTORS)\n"
+         "  -l, --list             print what there is, play nothing\n"
+         "  -v, --verbose          every message\n"
+         "      --strict           what the RFCs only recommend counts as well\n"
+         "      --host-order       take a Terminate for right whose control word has its\n"
+         "                         bit-fields in the order of a little-endian host (siw)\n"
+         "      --base             do not ask the peer whether it is a responder\n"
+         "      --cut N            send in pieces of N octets\n"
+         "      --color WHEN       auto, always or never");
+}
+
+static bool set_format(const char *text)
+{
+    static const char *const names[] = {"table", "plain", "junit"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (strcmp(names[i], text) == 0) {
+            opt.format = (enum report_format)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool set_number(const char *text, unsigned max, unsigned *out)
+{
+    char *end;
+    errno = 0;
+    unsigned long v = strtoul(text, &end, 10);
+    *out = (unsigned)v;
+    return errno == 0 && end != text && *end == 0 && v <= max;
+}
+
+static bool add(const char *list[PATTERNS], unsigned *cnt, const char *text)
+{
+    if (*cnt == PATTERNS) {
+        return false;
+    }
+    list[(*cnt)++] = text;
+    return true;
+}
+
+static bool set_option(int c, const char *arg)
+{
+    switch (c) {
+    case 'd': opt.device = arg; return true;
+    case 'L': opt.listen = true; return true;
+    case 'R': opt.responder = true; return true;
+    case 'p': return set_number(arg, 65535, &opt.port);
+    case 'i': return add(opt.pattern, &opt.patterns, arg);
+    case 'r': return add(opt.rfc, &opt.rfcs, arg);
+    case 's': return add(opt.section, &opt.sections, arg);
+    case 'f': return set_format(arg);
+    case 'o': opt.output = arg; return true;
+    case 'S': opt.strict = true; return true;
+    case 't': return set_number(arg, 600000, &opt.timeout_ms);
+    case 'V': opt.vectors = arg; return true;
+    case 'l': opt.list = true; return true;
+    case 'v': opt.verbose = true; return true;
+    case O_HOST_ORDER: opt.host_order = true; return true;
+    case O_COLOUR: opt.colour = arg; return true;
+    case O_CUT: return set_number(arg, 65535, &opt.cut);
+    case O_BASE: opt.plain_peer = true; return true;
+    default: return false;
+    }
+}
+
+/* --- which files --- */
+
+static bool in_list(const char *const *list, unsigned cnt, const char *text)
+{
+    for (unsigned i = 0; i < cnt; i++) {
+        if (fnmatch(list[i], text, 0) == 0) {
+            return true;
+        }
+    }
+    return cnt == 0;
+}
+
+/* "5040:7.2" means every requirement PREFIX-5040-7.2-NN and those of its subsections. */
+static bool proves_section(const struct script *s)
+{
+    char word[64];
+    for (unsigned i = 0; i < opt.sections; i++) {
+        snprintf(word, sizeof word, "-%s", opt.section[i]);
+        char *colon = strchr(word, ':');
+        if (colon != NULL) {
+            *colon = '-';
+        }
+        size_t n = strlen(word);
+        for (const char *at = s->proves; (at = strstr(at, word)) != NULL; at += n) {
+            if (at[n] == '-' || at[n] == '.') {
+                return true;
+            }
+        }
+    }
+    return opt.sections == 0;
+}
+
+static bool wanted(const struct script *s)
+{
+    const char *rfc = strncmp(s->rfc, "rfc", 3) == 0 ? s->rfc + 3 : s->rfc;
+    return in_list(opt.pattern, opt.patterns, s->id) && in_list(opt.rfc, opt.rfcs, rfc) &&
+           proves_section(s) && (s->lines > 0 || s->fault[0] != 0);
+}
+
+static struct script **load(unsigned *cnt)
+{
+    static const char *const standard[] = {VECTORS_DIR, "tests/rfc_vectors"};
+    const char *dir = opt.vectors != NULL ? opt.vectors : getenv("UIW_VECTORS");
+    if (dir != NULL) {
+        return script_find(&dir, 1, cnt);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(standard); i++) {
+        struct script **v = script_find(&standard[i], 1, cnt);
+        if (*cnt > 0) {
+            return v;
+        }
+    }
+    return NULL;
+}
+
+static void print_list(struct script **v, unsigned cnt)
+{
+    for (unsigned i = 0; i < cnt; i++) {
+        if (wanted(v[i])) {
+            printf("%s %-5s %-22s %-6s %s\n", v[i]->rfc, v[i]->id, v[i]->name,
+                   v[i]->should ? "should" : "must", v[i]->text);
+        }
+    }
+}
+
+/* --- playing --- */
+
+static struct transport *open_transport(struct net **net)
+{
+    struct devspec spec;
+    char err[NET_ERR_TEXT] = "";
+    if (opt.device == NULL) {
+        return transport_sock();
+    }
+    if (devspec_parse(opt.device, &spec) != 0) {
+        trouble("device", uiw_error());
+        return NULL;
+    }
+    if (net_open(&spec.net, net, err) != 0) {
+        trouble("device", err);
+        return NULL;
+    }
+    struct transport *t = transport_net(*net, NULL);
+    if (t != NULL) {
+        t->my_ip = spec.net.ip.s_addr;
+    }
+    return t;
+}
+
+/* PEER or PEER:PORT. */
+static bool set_peer(struct transport *t, const char *text)
+{
+    char host[256];
+    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *ai;
+    snprintf(host, sizeof host, "%s", text);
+    char *colon = strrchr(host, ':');
+    if (colon != NULL) {
+        *colon = 0;
+        if (!set_number(colon + 1, 65535, &opt.port)) {
+            return false;
+        }
+    }
+    if (getaddrinfo(host, NULL, &hints, &ai) != 0) {
+        return false;
+    }
+    struct sockaddr_in in;
+    memcpy(&in, ai->ai_addr, sizeof in);
+    freeaddrinfo(ai);
+    t->ip = in.sin_addr.s_addr;
+    t->port = (uint16_t)opt.port;
+    return true;
+}
+
+static bool is_colourful(FILE *out)
+{
+    if (strcmp(opt.colour, "auto") == 0) {
+        return isatty(fileno(out)) != 0 && getenv("NO_COLOR") == NULL;
+    }
+    return strcmp(opt.colour, "always") == 0;
+}
+
+static int play_all(struct play_cfg *cfg, FILE *out, const char *peer)
+{
+    const struct report_cfg rc = {.out = out,
+                                  .format = opt.format,
+                                  .colour = is_colourful(out),
+                                  .strict = opt.strict,
+                                  .peer = peer};
+    static struct play_out result;
+    struct report *r = report_new(&rc);
+    if (r == NULL) {
+        return trouble("report", "out of memory");
+    }
+    for (unsigned i = 0; i < cfg->all_cnt && !stopped; i++) {
+        if (wanted(cfg->all[i])) {
+            if (opt.verbose) {
+                fprintf(out, "%s %s\n", cfg->all[i]->id, cfg->all[i]->name);
+            }
+            play_run(cfg, cfg->all[i], &result);
+            report_add(r, cfg->all[i], &result);
+        }
+    }
+    return report_end(r) > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int play_on(struct transport *t, struct script **v, unsigned cnt, FILE *out)
+{
+    char peer[400] = "what connects to us", hello[300] = "";
+    struct play_cfg cfg = {.tr = t,
+                           .listens = opt.listen,
+                           .limit_ms = opt.timeout_ms,
+                           .host_order = opt.host_order,
+                           .all = v,
+                           .all_cnt = cnt,
+                           .trace = opt.verbose ? out : NULL};
+    t->my_port = (uint16_t)(opt.listen ? opt.port : 0);
+    if (!opt.listen) {
+        if (!set_peer(t, opt.peer)) {
+            return trouble(opt.peer, "no such address");
+        }
+        cfg.responder = !opt.plain_peer && play_probe(&cfg, hello, sizeof hello);
+        snprintf(peer, sizeof peer, "%s%s%s", opt.peer, cfg.responder ? ", a responder: " : "",
+                 cfg.responder ? hello + 3 : "");
+    } else if (!t->ops->listen(t)) {
+        return trouble("listen", "the port cannot be had");
+    }
+    t->cut = opt.cut;
+    if (opt.format != REPORT_JUNIT) {
+        fprintf(out, "%s\n\n", peer);
+    }
+    return play_all(&cfg, out, peer);
+}
+
+static int player(struct script **v, unsigned cnt)
+{
+    struct net *net = NULL;
+    FILE *out = opt.output != NULL ? fopen(opt.output, "w") : stdout;
+    if (out == NULL) {
+        return trouble(opt.output, strerror(errno));
+    }
+    struct transport *t = open_transport(&net);
+    int rc = EXIT_USAGE;
+    if (t != NULL) {
+        rc = play_on(t, v, cnt, out);
+        t->ops->close(t);
+    }
+    if (net != NULL) {
+        net_close(net);
+    }
+    if (out != stdout) {
+        fclose(out);
+    }
+    return rc;
+}
+
+/* --- the other end --- */
+
+static int responder(void)
+{
+    const char *spec = opt.device != NULL ? opt.device : getenv("UIW_DEVICE");
+    struct resp *r;
+    if (spec == NULL) {
+        return trouble("responder", "give --device or set UIW_DEVICE");
+    }
+    const struct resp_cfg cfg = {
+        .spec = spec, .port = (uint16_t)opt.port, .trace = opt.verbose ? stdout : NULL};
+    if (resp_open(&cfg, &r) != 0) {
+        return trouble("responder", uiw_error());
+    }
+    printf("responder: listening on port %u\n", opt.port);
+    fflush(stdout);
+    while (!stopped) {
+        resp_turn(r, 50);
+    }
+    resp_close(r);
+    return EXIT_SUCCESS;
+}
+
+static int run(void)
+{
+    unsigned cnt = 0;
+    if (opt.responder) {
+        return responder();
+    }
+    struct script **v = load(&cnt);
+    if (cnt == 0) {
+        return trouble("vectors", "none found; give --vectors DIR");
+    }
+    int rc = EXIT_SUCCESS;
+    if (opt.list) {
+        print_list(v, cnt);
+    } else {
+        rc = player(v, cnt);
+    }
+    for (unsigned i = 0; i < cnt; i++) {
+        script_free(v[i]);
+    }
+    free(v);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    int c;
+    while ((c = getopt_long(argc, argv, "d:p:r:s:i:f:o:t:V:lvh", options, NULL)) != -1) {
+        if (c == 'h') {
+            usage();
+            return EXIT_SUCCESS;
+        }
+        if (!set_option(c, optarg)) {
+            fprintf(stderr, "Try 'uiw-conform --help'.\n");
+            return EXIT_USAGE;
+        }
+    }
+    opt.peer = argv[optind];
+    bool no_peer = opt.responder || opt.listen || opt.list;
+    if (argc - optind != (no_peer ? 0 : 1)) {
+        return trouble("arguments", no_peer ? "no PEER is wanted here" : "a PEER is wanted");
+    }
+    signal(SIGINT, on_signal);
+    signal(SIGTERM, on_signal);
+    signal(SIGPIPE, SIG_IGN);
+    return run();
+}
