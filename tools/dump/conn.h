@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* State of one TCP connection: reassembly, MPA stream and RDMA state per direction. Bounded: at rest
- * about 1.5 KB, with RDMA on it about 12 KB, and in each direction at most STREAM_BUF octets of an
- * FPDU (or of a search for one), REASM_BYTES of segments out of order and READS_MAX open Reads. */
+/* State of one TCP connection: reassembly, MPA stream and RDMA state per direction. Bounded: 2.5 KB at
+ * rest, 15 KB with RDMA on it, 16 KB more for each end that reads and 12 KB for regions; and in each
+ * direction at most STREAM_BUF octets of an FPDU (or of a search for one), REASM_BYTES of segments out
+ * of order and READS_MAX open Reads. */
 #ifndef UIW_DUMP_CONN_H
 #define UIW_DUMP_CONN_H
 

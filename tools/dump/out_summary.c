@@ -35,6 +35,13 @@ static void tell_agreed(FILE *f, const struct conn *c)
             "  agreed   CRC %s, markers to the server %s, to the client %s, Initiator is the %s\n",
             a->req.crc || a->rep.crc ? "on" : "off", c->h[0].s.rx.markers ? "on" : "off",
             c->h[1].s.rx.markers ? "on" : "off", a->initiator == 0 ? "client" : "server");
+        for (unsigned dir = 0; dir < DIRS; dir++) {
+            uint16_t limit = setup_read_limit(c, dir);
+            if (limit != MPA_DEPTH_UNSET) {
+                fprintf(f, "           the %s may have %u Reads and Atomics open\n",
+                        dir == 0 ? "client" : "server", limit);
+            }
+        }
     } else if (!a->rejected) {
         fprintf(f, "  set-up   not finished in the capture\n");
     }

@@ -160,6 +160,7 @@ void reads_response(struct dump *d, struct conn *c, unsigned dir, struct msg *m)
     const struct pending_read p = *pending(asker, (uint32_t)i);
     take(asker, (unsigned)i);
     m->req = p.req;
+    m->partial &= m->opcode != RDMAP_READ_RESPONSE || m->to != p.req.sink_to;
     m->request_frame = p.frame;
     m->answered = m->at.ns >= p.ns;
     m->latency_ns = m->answered ? m->at.ns - p.ns : 0;

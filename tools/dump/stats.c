@@ -102,9 +102,15 @@ void stats_region(struct conn_stats *cs, const struct region *add)
             return;
         }
     }
-    if (cs->regions == REGIONS_MAX) {
-        cs->regions_lost++;
-        return;
+    if (cs->regions == cs->region_cap) {
+        uint32_t cap = cs->region_cap == 0 ? 8 : cs->region_cap * 2;
+        struct region *v = cap > REGIONS_MAX ? NULL : realloc(cs->region, cap * sizeof *v);
+        if (v == NULL) {
+            cs->regions_lost++;
+            return;
+        }
+        cs->region = v;
+        cs->region_cap = cap;
     }
     cs->region[cs->regions++] = *add;
 }
@@ -122,6 +128,7 @@ void conn_stats_free(struct conn_stats *cs)
     if (cs != NULL) {
         free(cs->read[0]);
         free(cs->read[1]);
+        free(cs->region);
         free(cs);
     }
 }

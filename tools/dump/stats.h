@@ -44,8 +44,8 @@ struct latency {
 
 struct conn_stats {
     struct latency *read[DIRS]; /* by who asked; NULL: none */
-    struct region region[REGIONS_MAX];
-    uint32_t regions;
+    struct region *region;
+    uint32_t regions, region_cap;
     uint64_t regions_lost;
 };
 

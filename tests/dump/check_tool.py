@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""check_tool.py UIW-DUMP CAPTURES MAN-PAGE: options, filters, --write, standard input, broken files, SMB
+Direct and Atomics (which no capture has); and the man page's examples show what the tool shows."""
+
+import json
+import os
+import shlex
+import struct
+import subprocess
+import sys
+import tempfile
+
+import check_fields as cf
+import dumptool as t
+import wire as w
+
+faults = []
+
+
+def expect(ok, what):
+    if not ok:
+        faults.append(what)
+
+
+def plain(tool, *args, stdin=None):
+    return subprocess.run([tool, *map(str, args)], input=stdin, capture_output=True, timeout=60,
+                          check=False)
+
+
+def check_man(tool, captures, page):
+    """Each '$ uiw-dump ...' in the page, followed by its output up to the end of the display."""
+    with open(page, encoding="utf-8") as f:
+        lines = f.read().split("\n")
+    seen = 0
+    for i, line in enumerate(lines):
+        if not line.startswith("$ uiw-dump "):
+            continue
+        end = lines.index(".Ed", i)
+        want = [x.removeprefix("\\&").replace("\\e", "\\") for x in lines[i + 1:end]]
+        p = subprocess.run([tool, *shlex.split(line[2:])[1:]], cwd=captures, capture_output=True,
+                           text=True, check=False)
+        expect(p.stdout.rstrip("\n").split("\n") == want, f"man page: other output: {line}")
+        seen += 1
+    expect(seen >= 5, "the man page has lost its examples")
+
+
+def check_arguments(tool, captures):
+    some = os.path.join(captures, "rping-v4-64.pcap")
+    for args in ([], ["-q", some], [some, some], ["--color", "blue", some]):
+        expect(plain(tool, *args).returncode == 2, f"wrong arguments {args} are taken")
+    for args in (["--filter", "op=jump", some], ["--filter", "colour=3", some],
+                 [some + ".none"], ["-f", "tcp prot 3", some], ["--write", "x", "-"]):
+        p = plain(tool, *args, stdin=b"")
+        expect(p.returncode == 1 and p.stderr, f"{args}: exit {p.returncode}")
+    expect(plain(tool, "--help").returncode == 0, "--help fails")
+    text = plain(tool, some).stdout
+    expect(b"\033[" not in text, "colour in a pipe")
+    expect(b"\033[" in plain(tool, "--color", "always", some).stdout, "no colour when asked")
+    with open(some, "rb") as f:
+        data = f.read()
+    expect(plain(tool, "-", stdin=data).stdout == text, "standard input shows something else")
+    expect(plain(tool, "-f", "tcp port 7174", some).stdout == text, "-f loses packets")
+    expect(not t.of_kind(t.run(tool, "-f", "tcp port 1", some), "message"), "-f filters nothing")
+
+
+def check_broken(tool, captures, d):
+    with open(os.path.join(captures, "rping-v4-64.pcap"), "rb") as f:
+        data = f.read()
+    path = os.path.join(d, "broken.pcap")
+    for n in (0, 3, 20, 24, 30, 41, 1000, len(data) - 1):
+        with open(path, "wb") as f:
+            f.write(data[:n])
+        p = plain(tool, path)
+        expect(p.returncode in (0, 1) and (p.returncode == 0) == (n == 24),
+               f"a file cut at {n}: exit {p.returncode}")
+    with open(path, "wb") as f:
+        f.write(data[:32] + b"\xff" * 4 + data[36:])
+    expect(plain(tool, path).returncode == 1, "an impossible frame length is not told")
+
+
+def check_filters(tool, captures):
+    some = os.path.join(captures, "rping-persistent-3.pcap")
+    everything = t.of_kind(t.run(tool, some), "message")
+
+    def count(text):
+        return len(t.of_kind(t.run(tool, "--filter", text, some), "message"))
+
+    for text, test in (
+            ("conn=1", lambda m: m["conn"] == 1), ("conn=0,2", lambda m: m["conn"] != 1),
+            ("!conn=0,2", lambda m: m["conn"] == 1), ("op=send", lambda m: m["op"] == "send"),
+            ("op!=send", lambda m: m["op"] != "send"), ("dir=s2c", lambda m: m["dir"] == "s2c"),
+            ("size>=200", lambda m: max(m["bytes"], m.get("length", 0)) >= 200),
+            ("size<200", lambda m: max(m["bytes"], m.get("length", 0)) < 200),
+            ("size=16..100", lambda m: 16 <= max(m["bytes"], m.get("length", 0)) <= 100),
+            ("frame<=20 op=read_response", lambda m: m["frame"] <= 20 and m["op"] == "read_response"),
+            ("time=..0.1", lambda m: m["since_start"] <= 0.1), ("port=7174", lambda m: True),
+            ("host=10.77.0.1", lambda m: True), ("host=10.77.0.9", lambda m: False),
+            ("error", lambda m: m.get("errors", 0) > 0 or m["op"] == "terminate"),
+            ("latency>0", lambda m: m.get("latency_ns", 0) > 0)):
+        want = sum(map(test, everything))
+        expect(count(text) == want, f"filter {text}: {count(text)} messages, expected {want}")
+    stag = next(m["stag"] for m in everything if "stag" in m)
+    expect(count(f"stag={stag}") > 0, "filter stag finds nothing")
+
+
+def check_write(tool, captures, d):
+    path = os.path.join(d, "written.pcap")
+    some = os.path.join(captures, "rping-v4-4096.pcap")
+    expect(plain(tool, "--write", path, some).returncode == 0, "--write fails")
+    expect(plain(tool, path).stdout == plain(tool, some).stdout, "--write loses something")
+    text = "op=read_response conn=0"
+    expect(plain(tool, "--filter", text, "--write", path, some).returncode == 0, "--write fails")
+    want = t.of_kind(t.run(tool, "--filter", text, some), "message")
+    got = [m for m in t.of_kind(t.run(tool, path), "message") if m["op"] == "read_response"]
+    expect([m["bytes"] for m in got] == [m["bytes"] for m in want], "--write: other messages")
+    expect(os.path.getsize(path) < os.path.getsize(some), "--write leaves nothing out")
+
+
+def fpdu(ulpdu):
+    body = len(ulpdu).to_bytes(2, "big") + ulpdu
+    return body + bytes(-len(body) % 4 + 4)
+
+
+def send(msn, data):
+    return fpdu(b"\x41\x43" + bytes(8) + struct.pack("!II", msn, 0) + data)
+
+
+def made(d, port, parts):
+    """A capture of one connection to that port; parts are (direction, octets)."""
+    f = w.Flow(40000, port)
+    f.open()
+    f.add(0, cf.set_up(False, 0, 0))
+    f.add(1, cf.set_up(True, 0, 0))
+    for direction, data in parts:
+        f.add(direction, data)
+    f.close()
+    path = os.path.join(d, "made.pcap")
+    w.write(path, f.packets)
+    return path
+
+
+def check_smb(tool, d):
+    negotiate = struct.pack("<HHHHIII", 0x100, 0x100, 0, 10, 1364, 8192, 1048576)
+    answer = struct.pack("<HHHHHHIIIII", 0x100, 0x100, 0x100, 0, 255, 255, 0, 1048576, 8192, 8192,
+                         1048576)
+    smb2 = b"\xfeSMB" + struct.pack("<HHIH", 64, 0, 0, 3) + bytes(50)
+    data = struct.pack("<HHHHIII", 10, 1, 0, 0, 0, 24, len(smb2)) + bytes(4) + smb2
+    objs = t.run(tool, made(d, 445, [(0, send(1, negotiate)), (1, send(1, answer)),
+                                     (0, send(2, data))]))
+    notes = [m.get("upper", "") for m in t.of_kind(objs, "message")]
+    expect("Negotiate Request" in notes[0] and "Negotiate Response" in notes[1]
+           and "TREE_CONNECT" in notes[2], f"SMB Direct: {notes}")
+    objs = t.run(tool, made(d, 9999, [(0, send(1, data))]))
+    expect("SMB2" in t.of_kind(objs, "message")[0].get("upper", ""), "SMB2 is not known by content")
+
+
+def check_atomic(tool, d):
+    def request(msn, op, ident, cmp_data, cmp_mask):
+        return fpdu(b"\x41\x4a" + bytes(4) + struct.pack("!III", 1, msn, 0) + struct.pack(
+            "!IIIQQQQQ", op, ident, 0x1234, 0x1000, 5, 0, cmp_data, cmp_mask))
+
+    def response(msn, ident):
+        return fpdu(b"\x41\x4b" + bytes(4) + struct.pack("!III", 3, msn, 0) + struct.pack(
+            "!IQ", ident, 77))
+
+    ones = 2**64 - 1
+    objs = t.run(tool, made(d, 7999, [(0, request(1, 0, 9, 0, ones)), (1, response(1, 9))]))
+    m = t.of_kind(objs, "message")
+    expect([x["op"] for x in m] == ["atomic_request", "atomic_response"], "Atomics are not shown")
+    expect(m[1].get("latency_ns") == 10000 and int(m[1]["original"], 16) == 77, "Atomic Response")
+    expect(not t.of_kind(objs, "verdict"), "verdicts on good Atomics")
+    objs = t.run(tool, made(d, 7999, [(0, request(1, 1, 9, 0, ones)), (0, request(2, 0, 9, 3, 4)),
+                                      (1, response(1, 8))]))
+    got = t.tally(objs, "verdict", "requirement")
+    expect(got == {"EXT-7306-10-01": 1, "EXT-7306-5.2.1-06": 1, "EXT-7306-5.2.1-03": 1},
+           f"verdicts on bad Atomics: {got}")
+    imm = fpdu(b"\x41\x48" + bytes(4) + struct.pack("!III", 0, 1, 0) + bytes(7))
+    got = t.tally(t.run(tool, made(d, 7999, [(0, imm)])), "verdict", "requirement")
+    expect(got == {"EXT-7306-6.3-05": 1}, f"verdicts on a short Immediate: {got}")
+
+
+def check_depth(tool, d):
+    """More Reads than the Reply's IRD allows; a response that answers none; one of a wrong length."""
+    def read(msn, size):
+        return fpdu(b"\x41\x41" + bytes(4) + struct.pack("!III", 1, msn, 0) + struct.pack(
+            "!IQIIQ", 7, 0x100, size, 8, 0x200))
+
+    f = w.Flow(40000, 7999)
+    f.open()
+    word = struct.pack("!HH", 1, 1)
+    f.add(0, cf.REQ + bytes([0x10, 2, 0, 4]) + word)
+    f.add(1, cf.REP + bytes([0x10, 2, 0, 4]) + word)
+    f.add(0, read(1, 4))
+    f.add(0, read(2, 4))
+    f.add(1, fpdu(b"\xc1\x42" + struct.pack("!IQ", 7, 0x100) + bytes(4)))
+    f.add(1, fpdu(b"\xc1\x42" + struct.pack("!IQ", 7, 0x100) + bytes(3)))
+    f.add(1, fpdu(b"\xc1\x42" + struct.pack("!IQ", 7, 0x100) + bytes(4)))
+    path = os.path.join(d, "depth.pcap")
+    w.write(path, f.packets)
+    got = t.tally(t.run(tool, path), "verdict", "requirement")
+    expect(got == {"RDMAP-5040-6.1-04": 1, "RDMAP-5040-5.2.1-11": 1, "RDMAP-5040-5.2-01": 1},
+           f"verdicts on Reads: {got}")
+
+
+def check_midstream_markers(tool, d):
+    """No set-up, Markers on: found by the Markers."""
+    stream = b""
+    msn = 0
+    while len(stream) < 20000:
+        msn += 1
+        body = struct.pack("!H", 218) + b"\x41\x43" + bytes(8) + struct.pack("!II", msn, 0) + bytes(
+            (i * 7 + msn) & 255 for i in range(200))
+        body += bytes(-len(body) % 4)
+        start, out, left = len(stream), b"", body + bytes(4)
+        head = start + (4 if start % 512 == 0 else 0)
+        while left:
+            if (start + len(out)) % 512 == 0:
+                at = start + len(out)
+                out += struct.pack("!HH", 0, 0 if at + 4 == head else at - head)
+            n = min(len(left), 512 - (start + len(out)) % 512)
+            out, left = out + left[:n], left[n:]
+        stream += out[:-4] + cf.crc32c(out[:-4])
+    f = w.Flow(40000, 7999)
+    cut = stream[777:]
+    for i in range(0, len(cut), 1000):
+        f.add(0, cut[i:i + 1000])
+    path = os.path.join(d, "markers.pcap")
+    w.write(path, f.packets)
+    objs = t.run(tool, path)
+    gaps = t.of_kind(objs, "gap")
+    expect(gaps and "Markers" in gaps[0]["text"], f"not found by Markers: {gaps[:1]}")
+    expect(len(t.of_kind(objs, "message")) > msn - 8 and not t.of_kind(objs, "verdict"),
+           f"{len(t.of_kind(objs, 'message'))} messages of {msn} behind the Markers")
+
+
+def main():
+    tool, captures, page = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3]
+    with tempfile.TemporaryDirectory() as d:
+        check_man(tool, captures, page)
+        check_arguments(tool, captures)
+        check_broken(tool, captures, d)
+        check_filters(tool, captures)
+        check_write(tool, captures, d)
+        check_smb(tool, d)
+        check_atomic(tool, d)
+        check_depth(tool, d)
+        check_midstream_markers(tool, d)
+    text = plain(tool, "--json", os.path.join(captures, "raw-tagged.pcap")).stdout
+    for line in text.splitlines():
+        json.loads(line)
+    print("\n".join(faults) if faults else "tool: ok")
+    sys.exit(1 if faults else 0)
+
+
+main()
