@@ -78,7 +78,9 @@ run() {
     shift
     echo "== $dir: test"
     rm -f "$log"
-    "${WRAP[@]}" meson test -C "$dir" --no-rebuild --print-errorlogs "$@" >"$dir.log" 2>&1 || rc=$?
+    # A line for each test as it ends; all of the output is in the log.
+    "${WRAP[@]}" meson test -C "$dir" --no-rebuild --print-errorlogs "$@" 2>&1 | tee "$dir.log" |
+        grep --line-buffered -E '^ *[0-9]+/[0-9]+ ' || rc=$?
     counts=$(read_results "$log")
     COUNTS+=("$counts")
     # meson counts its failed tests in the exit code; a failure without one is meson's own.

@@ -83,4 +83,8 @@ void ping_text(uint64_t number, struct ping_buffer *b);
 int ping_client(struct tool *t, const struct ping_options *o);
 int ping_server(struct tool *t, const struct ping_options *o);
 
+/* A line with the peer's text, up to its first NUL: what is not printable shows as '.', since it goes to
+ * a terminal. */
+void ping_print(const char *title, const void *data, uint32_t len);
+
 #endif

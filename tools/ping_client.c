@@ -141,7 +141,7 @@ static int ping(struct client *c)
         return r;
     ping_stats_add(&c->stats, tool_now_ns() - begin);
     if (c->o->verbose)
-        printf("ping data: %.*s\n", (int)c->sink.size, c->sink.data);
+        ping_print("ping data: ", c->sink.data, c->sink.size);
     return TOOL_OK;
 }
 

@@ -169,3 +169,13 @@ void ping_text(uint64_t number, struct ping_buffer *b)
     }
     b->data[b->size - 1] = '\0';
 }
+
+void ping_print(const char *title, const void *data, uint32_t len)
+{
+    const unsigned char *d = data;
+
+    fputs(title, stdout);
+    for (uint32_t i = 0; i < len && d[i] != 0; i++)
+        putchar(d[i] >= 0x20 && d[i] < 0x7f ? d[i] : '.');
+    putchar('\n');
+}

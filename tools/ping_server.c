@@ -94,7 +94,7 @@ static void start_read(struct session *x, const struct ping_place *source)
 static void read_done(struct server *s, struct session *x)
 {
     if (s->o->verbose)
-        printf("server ping data: %.*s\n", (int)x->length, x->echo.data);
+        ping_print("server ping data: ", x->echo.data, x->length);
     x->step = NEED_SINK;
     if (ping_post_send(&x->end) != TOOL_OK)
         fault(x, "cannot send");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Connection management: channels, listeners, the program's calls. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,6 +177,9 @@ int uiw_listen(struct uiw_event_channel *ch, const struct sockaddr *addr, int ba
                struct uiw_listener **out)
 {
     int err = check_family("uiw_listen", addr);
+    if (err == 0 && backlog < 1) {
+        err = fail(EINVAL, "uiw_listen: backlog %d, expected at least 1", backlog);
+    }
     if (err == 0) {
         err = loop_alive(ch->dev->loop, "uiw_listen");
     }
@@ -189,7 +193,7 @@ int uiw_listen(struct uiw_event_channel *ch, const struct sockaddr *addr, int ba
     l->dev = ch->dev;
     l->channel = ch;
     l->user = user;
-    l->backlog = backlog > 0 ? (unsigned)backlog : 1;
+    l->backlog = (unsigned)backlog;
     list_init(&l->pending);
     loop_lock(l->dev->loop);
     err = net_listen(l->dev->net, addr, (int)l->backlog, l, &l->net);
@@ -199,9 +203,11 @@ int uiw_listen(struct uiw_event_channel *ch, const struct sockaddr *addr, int ba
     }
     loop_unlock(l->dev->loop);
     if (err != 0) {
-        unsigned port = ntohs(((const struct sockaddr_in *)(const void *)addr)->sin_port);
+        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)addr;
+        char ip[INET_ADDRSTRLEN];
         free(l);
-        return fail(-err, "uiw_listen: port %u: %s", port, strerror(-err));
+        inet_ntop(AF_INET, &in->sin_addr, ip, sizeof ip);
+        return fail(-err, "uiw_listen: %s port %u: %s", ip, ntohs(in->sin_port), strerror(-err));
     }
     *out = l;
     return 0;

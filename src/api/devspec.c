@@ -171,7 +171,7 @@ static const struct key keys[] = {
     {"setup", "seconds, 1..3600", set_setup},
 };
 
-static int set_key(struct devspec *s, const char *pair)
+static int set_key(struct devspec *s, unsigned *seen, const char *pair)
 {
     const char *eq = strchr(pair, '=');
     size_t n = eq != NULL ? (size_t)(eq - pair) : strlen(pair);
@@ -179,6 +179,10 @@ static int set_key(struct devspec *s, const char *pair)
         if (strlen(keys[i].name) != n || memcmp(keys[i].name, pair, n) != 0) {
             continue;
         }
+        if ((*seen & 1u << i) != 0) {
+            return fail(EINVAL, "device string: %s is given twice", keys[i].name);
+        }
+        *seen |= 1u << i;
         if (eq == NULL || !keys[i].set(s, eq + 1)) {
             return fail(EINVAL, "device string: %s: expected %s", pair, keys[i].expects);
         }
@@ -214,6 +218,24 @@ static int set_name(struct devspec *s, const char *kind, const char *name)
     return fail(EINVAL, "device string: unknown kind \"%s\"; known: tap shm pair", kind);
 }
 
+static int check_addresses(const struct devspec *s)
+{
+    char ip[INET_ADDRSTRLEN], gw[INET_ADDRSTRLEN];
+    uint32_t host = ntohl(s->net.ip.s_addr), mask = ~0u << (32 - s->net.prefix);
+    inet_ntop(AF_INET, &s->net.ip, ip, sizeof ip);
+    inet_ntop(AF_INET, &s->net.gw, gw, sizeof gw);
+    if (host >> 24 == 127 || host >> 28 >= 0xe || (host & ~mask) == 0 || (host & ~mask) == ~mask) {
+        return fail(EINVAL,
+                    "device string: ip=%s/%u: expected the address of a host in its network", ip,
+                    s->net.prefix);
+    }
+    if (s->net.gw.s_addr != 0 && ((ntohl(s->net.gw.s_addr) ^ host) & mask) != 0) {
+        return fail(EINVAL, "device string: gw=%s: expected an address in the network of ip=%s/%u",
+                    gw, ip, s->net.prefix);
+    }
+    return 0;
+}
+
 static int parse_parts(char *text, struct devspec *out)
 {
     char *save = NULL;
@@ -224,14 +246,15 @@ static int parse_parts(char *text, struct devspec *out)
                             "tap:uiw0,ip=198.18.0.2/24");
     }
     *colon = '\0';
+    unsigned seen = 0;
     int err = set_name(out, first, colon + 1);
     for (char *pair; err == 0 && (pair = strtok_r(NULL, ",", &save)) != NULL;) {
-        err = set_key(out, pair);
+        err = set_key(out, &seen, pair);
     }
     if (err == 0 && out->net.ip.s_addr == 0) {
         return fail(EINVAL, "device string: ip= is missing; expected %s", keys[0].expects);
     }
-    return err;
+    return err != 0 ? err : check_addresses(out);
 }
 
 int devspec_parse(const char *text, struct devspec *out)
@@ -247,6 +270,9 @@ int devspec_parse(const char *text, struct devspec *out)
     char copy[DEVSPEC_LEN_MAX + 1];
     if (strlen(text) > DEVSPEC_LEN_MAX) {
         return fail(EINVAL, "device string: longer than %d characters", DEVSPEC_LEN_MAX);
+    }
+    if (strstr(text, ",,") != NULL || (text[0] != '\0' && text[strlen(text) - 1] == ',')) {
+        return fail(EINVAL, "device string: a comma with no KEY=VALUE behind it");
     }
     memcpy(copy, text, strlen(text) + 1);
     return parse_parts(copy, out);

@@ -48,7 +48,8 @@ const char *uiw_version(void);
  * A device is opened from one string, KIND:NAME[,KEY=VALUE]...
  *
  *   tap:IFNAME,ip=A.B.C.D[/LEN]   a TAP interface that exists and is up; gw= mac=
- *   shm:/NAME,ip=A.B.C.D[/LEN]    two processes of this host through shared memory; mtu= mac=
+ *   shm:/NAME,ip=A.B.C.D[/LEN]    two processes of this host through shared memory; mtu= mac=. They meet
+ *                                 at /dev/shm/uiw-NAME, or at the socket whose whole path is given
  *   pair:NAME,ip=A.B.C.D[/LEN]    the two ends of a wire inside this process; mtu= mac=
  *
  * and keys for every kind:
@@ -448,7 +449,7 @@ int uiw_event_channel_fd(const struct uiw_event_channel *ch);
 int uiw_event_get(struct uiw_event_channel *ch, struct uiw_event *ev);
 
 /* addr: struct sockaddr_in; INADDR_ANY is the device's address; port 0: one is chosen. backlog:
- * connections in set-up or not yet fetched, at least 1. -EADDRINUSE, -EADDRNOTAVAIL. */
+ * connections in set-up or not yet fetched, at least 1, else -EINVAL. -EADDRINUSE, -EADDRNOTAVAIL. */
 int uiw_listen(struct uiw_event_channel *ch, const struct sockaddr *addr, int backlog, void *user,
                struct uiw_listener **out);
 int uiw_listener_addr(const struct uiw_listener *l, struct sockaddr_storage *out);

@@ -65,17 +65,28 @@ __attribute__((format(printf, 4, 5))) static int fault(char err[NET_ERR_TEXT], i
     return -error;
 }
 
-static bool make_paths(struct shm_join *j, const char *name)
+/* NAME or /NAME stand in /dev/shm; anything longer is the path of the socket itself. */
+static int make_paths(struct shm_join *j, const char *name)
 {
     const char *bare = name[0] == '/' ? name + 1 : name;
-    const char *front = "/dev/shm/uiw-";
-    if (strchr(bare, '/') != NULL || bare[0] == '\0') {
+    const char *front = "/dev/shm/uiw-", *inner = strrchr(bare, '/');
+    if (bare[0] == '\0' || (inner != NULL && (name[0] != '/' || inner[1] == '\0'))) {
+        return -EINVAL;
+    }
+    if (inner != NULL) {
         front = "";
         bare = name;
     }
     int n = snprintf(j->path, sizeof j->path, "%s%s", front, bare);
     int m = snprintf(j->lock_path, sizeof j->lock_path, "%s%s.lock", front, bare);
-    return n > 0 && m < (int)sizeof j->lock_path && bare[0] != '\0';
+    return n > 0 && m < (int)sizeof j->lock_path ? 0 : -ENAMETOOLONG;
+}
+
+/* A name may have been mistyped: what is there is ours only if it is a socket of this user. */
+static bool may_replace(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) != 0 ? errno == ENOENT : S_ISSOCK(st.st_mode) && st.st_uid == geteuid();
 }
 
 /* The directory may be writable for all: the file must be ours. */
@@ -86,7 +97,8 @@ static int open_lock(struct shm_join *j)
         return -errno;
     }
     struct stat st;
-    if (fstat(j->lock_fd, &st) != 0 || st.st_uid != geteuid() || !S_ISREG(st.st_mode)) {
+    if (fstat(j->lock_fd, &st) != 0 || st.st_uid != geteuid() || !S_ISREG(st.st_mode) ||
+        st.st_size != 0) {
         close_fd(&j->lock_fd);
         return -EPERM;
     }
@@ -96,13 +108,19 @@ static int open_lock(struct shm_join *j)
 int shm_join_open(struct shm_join *j, const char *name, char err[NET_ERR_TEXT])
 {
     *j = (struct shm_join){.epoll_fd = -1, .lock_fd = -1, .listen_fd = -1, .sock = -1};
-    if (!make_paths(j, name)) {
-        return fault(err, ENAMETOOLONG, name, "the name is too long for a socket's path");
+    int r = make_paths(j, name);
+    if (r != 0) {
+        return fault(err, -r, name,
+                     r == -EINVAL ? "expected NAME, /NAME or the whole path of a socket"
+                                  : "the name is too long for a socket's path");
     }
-    int r = open_lock(j);
+    if (!may_replace(j->path)) {
+        return fault(err, EEXIST, name, "%s is there and is no socket of this user", j->path);
+    }
+    r = open_lock(j);
     if (r != 0) {
         return fault(err, -r, name, "%s: %s", j->lock_path,
-                     r == -EPERM ? "belongs to another user" : strerror(-r));
+                     r == -EPERM ? "is there and is no lock of this user" : strerror(-r));
     }
     j->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (j->epoll_fd < 0) {
@@ -153,7 +171,9 @@ static bool start_listening(struct shm_join *j)
     if (fd < 0) {
         return false;
     }
-    unlink(j->path); /* left by one that was killed */
+    if (may_replace(j->path)) {
+        unlink(j->path); /* left by one that was killed */
+    }
     if (fchmod(fd, 0600) != 0 || bind(fd, (struct sockaddr *)&at, sizeof at) != 0 ||
         listen(fd, 4) != 0 || !watch(j, fd)) {
         if (!j->told) {
