@@ -74,5 +74,13 @@ int main(int argc, char **argv)
         TRY(uiw_disconnect(conn)); /* what is posted goes out first */
         await(UIW_EVENT_DISCONNECTED);
     }
+    TRY(uiw_conn_destroy(conn));
+    TRY(listener != NULL ? uiw_listener_destroy(listener) : 0);
+    TRY(uiw_qp_destroy(qp));
+    TRY(uiw_cq_destroy(cq));
+    TRY(uiw_mr_dereg(mr));
+    TRY(uiw_pd_destroy(pd));
+    TRY(uiw_event_channel_destroy(events));
+    TRY(uiw_device_close(dev));
     return 0;
 }
