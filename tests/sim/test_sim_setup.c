@@ -137,6 +137,38 @@ static void test_responder_after_the_rtr(void **state)
     }
 }
 
+/* The Reply was good, but the Initiator cannot go on.
+ * proves: ECM-6581-8-02 ECM-6581-9.3-01 REG-6580-3.3-01 */
+static void test_initiator_fails_itself(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {sizeof(struct rdmap_read), sizeof(struct cm_event)};
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+        struct scene *c = scene_open("mtu=1500");
+        struct mpa_frame f, reply = {.reply = true, .rev = 2, .crc = true, .enhanced = true};
+        struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(RAW_PORT)};
+        to.sin_addr.s_addr = htonl(0xc6120001);
+        sim_qps(&c->s, NULL);
+        raw_listen(&c->r, &c->c);
+        assert_int_equal(uiw_connect(c->b->ch, c->b->qp, (struct sockaddr *)&to, NULL, &c->b->conn),
+                         0);
+        raw_run(&c->r, 20);
+        raw_take_frame(&c->r, &c->c, false, &f);
+        mpa_tx_init(&c->c.tx, f.markers, true);
+        mpa_rx_init(&c->c.rx, false, true);
+        reply.ird = reply.ord = 4;
+        starved = sizes[i];
+        raw_frame(&c->c, &reply);
+        raw_terminate(&c->r, &c->c, &c->u, &c->t);
+        assert_int_equal(get_be32(c->u.octets + DDP_UNTAGGED_LEN), 0x20050000);
+        assert_int_equal(c->u.seg.plen, 4);
+        sim_until(&c->s, &c->b->failed, 1, 1000);
+        assert_int_equal(c->b->last.reason, UIW_REASON_LOCAL);
+        assert_int_equal(c->b->established, 0);
+        scene_close(c);
+    }
+}
+
 /* A Responder either sends no Reply, or a Terminate behind it. */
 static void test_responder_fails_itself(void **state)
 {
@@ -166,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reject),
         cmocka_unit_test(test_responder_after_the_rtr),
+        cmocka_unit_test(test_initiator_fails_itself),
         cmocka_unit_test(test_responder_fails_itself),
     };
     cmocka_set_test_filter(getenv("UIW_TEST")); /* one test by its name, for debugging */
