@@ -49,7 +49,7 @@ says() {
     : >"$DIR/server"
     timeout 30 "$@" >"$DIR/out" 2>&1 </dev/null || rc=$?
     [[ $rc -eq $want ]] && grep -q "$text" "$DIR/out"
-    check "$(basename "$1") ${*:2}" $?
+    check "${1##*/} ${*:2}" $?
 }
 
 ping() {

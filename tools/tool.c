@@ -144,7 +144,7 @@ int tool_open(struct tool *t, const char *spec, uint32_t cqe)
 
     *t = (struct tool){0};
     if (spec == NULL && (env == NULL || env[0] == '\0'))
-        return tool_fail("no device: give --device KIND:NAME,ip=A.B.C.D/LEN or set UIW_DEVICE");
+        return tool_misused("no device: give --device KIND:NAME,ip=A.B.C.D/LEN or set UIW_DEVICE");
     if (uiw_device_open(spec, &t->dev) != 0 || open_parts(t, cqe) != 0 ||
         uiw_device_query(t->dev, &attr) != 0)
         return tool_fail("%s", uiw_error());

@@ -150,7 +150,7 @@ with_crc_off() {
 
 ping_client() {
     siw_serve $PING_PORT "rping -s -a $GUEST_IP -S $1 -v" || return 1
-    uiw_run "$UIW_PING" -c -a "$GUEST_IP" -S "$1" -C "$2" -V ||
+    uiw_run "$UIW_PING" -c --timeout $PATIENCE -a "$GUEST_IP" -S "$1" -C "$2" -V ||
         because "uiw-ping ended with $?" || return 1
     siw_done || because "rping ended with $?" || return 1
     has uiw "$2 pings, $2 ok" && ping_lines siw "$2"
@@ -246,12 +246,17 @@ as_modelled() {
     ! grep -qE 'requests_bad=[1-9]' "$LAB_DIR/$client.out" || because "requests failed"
 }
 
+# siw may not notice what arrives within its accept until more comes, because it sends the Reply before
+# it takes over the socket; and when the next thing is the end, it drops what it did not read. uiw
+# sends something more after a while, so a client must not close at once.
+LINGER=sleep:150
+
 # x_uiw_client OPS BUFFER [OPTIONS OF BOTH SIDES]...
 x_uiw_client() {
     local ops=$1 buffer=$2
     shift 2
     siw_serve $X_PORT "$SIWX -s -a $GUEST_IP -p $X_PORT -b $buffer $*" || return 1
-    uiw_run "$UIWX" -c -a "$GUEST_IP" -p $X_PORT -b "$buffer" -o "$ops" "$@" ||
+    uiw_run "$UIWX" -c -a "$GUEST_IP" -p $X_PORT -b "$buffer" -o "$ops,$LINGER" "$@" ||
         because "uiwx ended with $?" || return 1
     siw_done || because "siwx ended with $?" || return 1
     as_modelled uiw siw -o "$ops" -b "$buffer"

@@ -18,7 +18,7 @@ LAB_COMMANDS=0
 # The program that agent.c builds to; the guest sees this machine's files.
 LAB_AGENT=${LAB_AGENT:-}
 # A guest that runs longer than this is stuck.
-LAB_LIMIT=${LAB_LIMIT:-900}
+LAB_LIMIT=${LAB_LIMIT:-2400}
 
 lab_say() {
     echo "lab: $*" >&2
@@ -78,7 +78,7 @@ lab_guest() {
     "$LAB_HERE/siw-$LAB_KIND/siw-$LAB_KIND" run -t "$LAB_LIMIT" -o "$LAB_DIR/out" \
         -n "$NS:gst0:tap,mtu=9000" "$@" "$LAB_HERE/guest.sh" >"$LAB_DIR/guest.log" 2>&1 &
     LAB_GUEST_PID=$!
-    lab_until 120 guest_ready
+    lab_until 300 guest_ready
     guest_alive && [[ -e $LAB_DIR/out/ready ]] && return 0
     cat "$LAB_DIR/guest.log" >&2
     lab_say "the guest did not come up"

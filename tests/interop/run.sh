@@ -169,7 +169,10 @@ main() {
     local kind=uml
     case $SET in
     short | full) ;;
-    vm) kind=vm ;;
+    vm)
+        kind=vm
+        PATIENCE=120
+        ;;
     *)
         echo "usage: run.sh [short|full|vm]" >&2
         exit 2

@@ -286,11 +286,31 @@ static int call_one(struct x_run *r, const struct x_backend *b)
     return r->established ? STATUS_OK : STATUS_NOT_CONNECTED;
 }
 
+static int run(struct x_run *r, const struct x_backend *b)
+{
+    int status = STATUS_OK;
+
+    if (!b->open(r))
+        return STATUS_SETUP;
+    if (r->o->server) {
+        if (!b->listen(r))
+            return STATUS_SETUP;
+        x_say(r, "listening");
+    }
+    for (unsigned i = 0; i < r->o->connections && status == STATUS_OK; i++) {
+        start_over(r);
+        status = r->o->server ? serve_one(r, b) : call_one(r, b);
+    }
+    if (b->shut != NULL && !b->shut(r) && status == STATUS_OK)
+        status = STATUS_SETUP;
+    return status;
+}
+
 int x_main(int argc, char **argv, const struct x_backend *b)
 {
     struct x_options o;
     struct x_run r = {.o = &o};
-    int status = STATUS_OK;
+    int status;
 
     x_parse(argc, argv, &o);
     if (o.model) {
@@ -301,18 +321,10 @@ int x_main(int argc, char **argv, const struct x_backend *b)
     alarm(o.limit_s);
     r.buffer = aligned_alloc(4096, (o.buffer + 4095U) & ~4095U);
     r.inbox = calloc(o.receives + 1U, o.receive_size + 1U);
-    if (r.buffer == NULL || r.inbox == NULL || !b->open(&r))
+    if (r.buffer == NULL || r.inbox == NULL)
         return STATUS_SETUP;
-    if (o.server) {
-        if (!b->listen(&r))
-            return STATUS_SETUP;
-        x_say(&r, "listening");
-    }
-    for (unsigned i = 0; i < o.connections && status == STATUS_OK; i++) {
-        start_over(&r);
-        status = o.server ? serve_one(&r, b) : call_one(&r, b);
-    }
-    if (b->shut != NULL && !b->shut(&r) && status == STATUS_OK)
-        status = STATUS_SETUP;
+    status = run(&r, b);
+    free(r.buffer);
+    free(r.inbox);
     return status;
 }
