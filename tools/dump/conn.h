@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* State of one TCP connection: reassembly, MPA stream and RDMA state per direction. Bounded: 2.5 KB at
- * rest, 15 KB with RDMA on it, 16 KB more for each end that reads and 12 KB for regions; and in each
+/* State of one TCP connection: reassembly, MPA stream and RDMA state per direction. Bounded: 4 KB at
+ * rest, 16 KB with RDMA on it, 16 KB more for each end that reads and 12 KB for regions; and in each
  * direction at most STREAM_BUF octets of an FPDU (or of a search for one), REASM_BYTES of segments out
  * of order and READS_MAX open Reads. */
 #ifndef UIW_DUMP_CONN_H
@@ -20,7 +20,7 @@ enum {
     SYNC_GIVE_UP = 512 << 10, /* octets after which a stream that never was one is left alone */
     READS_MAX = 16384,        /* IRD has 14 bits */
     MARKS_MAX = 256,
-    HOLES_MAX = 64,
+    HOLES_MAX = 128,
 };
 
 /* --- reassembly --- */
@@ -76,6 +76,7 @@ struct stream {
     uint64_t buf_frame, buf_low; /* frame of buf[0], lowest frame in buf */
     struct hole hole[HOLES_MAX];
     uint32_t holes;
+    uint32_t at; /* where in the buffer the FPDU that is being taken begins */
     /* PHASE_SYNC */
     struct mark *mark;
     uint32_t marks;

@@ -74,6 +74,9 @@ void stream_free(struct dump *d, struct stream *s);
 /* Both ends' framing is known now. */
 void stream_agree(struct dump *d, struct conn *c);
 
+/* Octets in [from, to) of the buffer that were not captured; *first is the first of them, to if there
+ * are none. */
+uint32_t stream_holes(const struct stream *s, uint32_t from, uint32_t to, uint32_t *first);
 /* Whether the first two octets of a ULPDU can be a DDP header's. */
 bool sync_header_fits(const uint8_t *p);
 /* What a search found. */

@@ -25,22 +25,28 @@ static enum crc_state judge_crc(struct stream *s, enum mpa_rx_result res, struct
 }
 
 /* Payload octets that are there before the first missing one; false when the header is not whole. */
-static bool find_known(const struct stream *s, struct fpdu_view *f)
+static bool find_known(const struct stream *s, uint32_t used, struct fpdu_view *f)
 {
-    uint32_t head = lead_of(s) + MPA_LEN_FIELD;
-    f->missing = 0;
-    for (uint32_t i = 0; i < s->holes; i++) {
-        f->missing += s->hole[i].to - s->hole[i].from;
-    }
+    uint32_t head = s->at + lead_of(s) + MPA_LEN_FIELD;
+    uint32_t first = 0;
+    f->missing = s->holes == 0 ? 0 : stream_holes(s, s->at, s->at + used, &first);
     f->known = UINT32_MAX;
-    if (s->holes == 0) {
+    if (f->missing == 0) {
         return true;
     }
-    uint32_t from = s->hole[0].from;
-    bool tagged = from > head && (s->buf[head] & 0x80) != 0;
+    bool tagged = first > head && (s->buf[head] & 0x80) != 0;
     uint32_t end = head + (tagged ? DDP_TAGGED_LEN : DDP_UNTAGGED_LEN);
-    f->known = from > end ? from - end : 0;
-    return from >= end;
+    f->known = first > end ? first - end : 0;
+    return first >= end;
+}
+
+/* Whether any octet of the FPDU at v is missing; *blind when its length is among them. */
+static bool is_cut(const struct stream *s, struct span v, bool *blind)
+{
+    uint32_t first;
+    uint32_t len_end = lead_of(s) + MPA_LEN_FIELD + 2;
+    *blind = s->holes > 0 && stream_holes(s, s->at, s->at + min_u32(len_end, v.n), &first) > 0;
+    return s->holes > 0 && stream_holes(s, s->at, s->at + stream_need_of(s, v), &first) > 0;
 }
 
 static void header_lost(struct dump *d, struct conn *c, unsigned dir)
@@ -105,8 +111,10 @@ enum step stream_take_fpdu(struct dump *d, struct conn *c, unsigned dir, struct 
     struct fpdu_view *f = &d->fpdu;
     struct mpa_rx rx = s->rx;
     struct verdict why = VERDICT_OK;
-    bool cut = s->holes > 0;
+    struct span run = cursor_run(in, in->left);
     rx.pos = s->rx.pos = (uint32_t)(s->off - s->base);
+    bool blind;
+    bool cut = is_cut(s, run, &blind);
     rx.crc = !cut && (s->rx.crc || !s->crc_known);
     f->at = dump_here(d, c, dir);
     f->off = s->off;
@@ -114,7 +122,9 @@ enum step stream_take_fpdu(struct dump *d, struct conn *c, unsigned dir, struct 
         return STEP_LOST;
     }
     h->x->pending_errors = 0;
-    struct span run = cursor_run(in, in->left);
+    if (blind) {
+        return STEP_LOST;
+    }
     d->fpdu_octets = run.p;
     uint32_t big = oversized(s, run);
     enum mpa_rx_result res =
@@ -135,7 +145,7 @@ enum step stream_take_fpdu(struct dump *d, struct conn *c, unsigned dir, struct 
     f->pad = mpa_fpdu_pad(d->ulpdu.len);
     f->markers = d->ulpdu.markers;
     f->crc_wire = d->ulpdu.crc_wire;
-    bool whole = find_known(s, f);
+    bool whole = find_known(s, d->ulpdu.used, f);
     f->crc = cut ? (s->rx.crc ? CRC_CUT : CRC_OFF) : judge_crc(s, res, why);
     h->st.crc[f->crc]++;
     h->st.markers += f->markers;

@@ -208,8 +208,13 @@ static void tell_frames(const struct out_text *o, const struct dump *d)
 
 static void finish(void *ctx, const struct dump *d)
 {
+    const uint32_t others = d->conns - d->mpa_conns;
     const struct out_text *o = ctx;
     tell_frames(o, d);
+    if (others > 0) {
+        fprintf(o->cfg.f, "# %u of %u TCP connections carry no iWARP that could be recognised\n",
+                others, d->conns);
+    }
     if (o->cfg.findings && d->findings == 0) {
         fprintf(o->cfg.f, "# no violation found in %llu messages\n",
                 (unsigned long long)d->messages);

@@ -54,12 +54,39 @@ bool stream_push(struct dump *d, struct stream *s, const struct chunk *k, uint32
     return true;
 }
 
+uint32_t stream_holes(const struct stream *s, uint32_t from, uint32_t to, uint32_t *first)
+{
+    uint32_t n = 0;
+    *first = to;
+    for (uint32_t i = 0; i < s->holes; i++) {
+        uint32_t low = max_u32(s->hole[i].from, from);
+        uint32_t high = min_u32(s->hole[i].to, to);
+        if (low < high) {
+            *first = min_u32(*first, low);
+            n += high - low;
+        }
+    }
+    return n;
+}
+
+static void drop_holes(struct stream *s, uint32_t n)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < s->holes; i++) {
+        struct hole h = s->hole[i];
+        if (h.to > n) {
+            s->hole[kept++] = (struct hole){h.from > n ? h.from - n : 0, h.to - n};
+        }
+    }
+    s->holes = kept;
+}
+
 static void drop(struct stream *s, uint32_t n)
 {
     memmove(s->buf, s->buf + n, s->n - n);
     s->n -= n;
     s->off += n;
-    s->holes = 0;
+    drop_holes(s, n);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < s->marks; i++) {
         /* The last mark at or before the new start tells where that came from. */
@@ -195,6 +222,7 @@ static bool read_on(struct dump *d, struct conn *c, unsigned dir, uint32_t *at)
     uint64_t start = s->off; /* of the buffer; stream_take_fpdu() moves s->off along */
     s->off += *at;
     for (;;) {
+        s->at = *at;
         struct span v = {s->buf + *at, s->n - *at};
         struct cursor in = cursor_of(&v, v.n > 0 ? 1 : 0);
         uint32_t need = stream_need_of(s, v);
@@ -205,6 +233,7 @@ static bool read_on(struct dump *d, struct conn *c, unsigned dir, uint32_t *at)
         *at = s->n - in.left;
         if (st != STEP_FPDU) {
             s->off = start;
+            s->at = 0;
             return st == STEP_MORE;
         }
     }
@@ -258,7 +287,7 @@ static void slide(struct dump *d, struct conn *c, unsigned dir, uint32_t room)
 static uint32_t feed_sync(struct dump *d, struct conn *c, unsigned dir, const struct chunk *k)
 {
     struct stream *s = &c->h[dir].s;
-    if (k->p == NULL) {
+    if (k->p == NULL && (!k->cut || k->len > STREAM_BUF / 2)) {
         stream_tell_cut(d, c, dir, k);
         s->skipped += s->n;
         s->off += s->n + k->len;
@@ -270,7 +299,7 @@ static uint32_t feed_sync(struct dump *d, struct conn *c, unsigned dir, const st
     if (s->n + n > STREAM_BUF) {
         slide(d, c, dir, s->n + n - STREAM_BUF);
     }
-    if (s->mark != NULL && s->marks < MARKS_MAX) {
+    if (k->p != NULL && s->mark != NULL && s->marks < MARKS_MAX) {
         s->mark[s->marks++] = (struct mark){s->n, d->now.num, d->now.ns};
     }
     if (!stream_push(d, s, k, n)) {

@@ -80,11 +80,15 @@ static bool weigh_crc(struct try *t, const uint8_t *p, uint32_t n, uint32_t wire
     return good || !t->crc_known;
 }
 
-/* One FPDU of a chain. 1: it fits, *used octets; 0: not whole, but what is there fits; -1: no. */
-static int weigh(struct try *t, struct span v, uint32_t pos, struct ddp_seg *seg)
+/* One FPDU of a chain. Its octets when it fits; 0: not whole, but what is there fits; -1: no. */
+static int weigh(struct try *t, uint32_t at, uint32_t pos, struct ddp_seg *seg)
 {
+    const struct stream *s = t->s;
+    struct span v = {s->buf + at, s->n - at};
     uint32_t lead = mpa_fpdu_lead(t->markers, pos);
-    if (v.n < lead + MPA_LEN_FIELD + 2) {
+    uint32_t first;
+    uint32_t head = at + lead + MPA_LEN_FIELD + DDP_UNTAGGED_LEN;
+    if (v.n < lead + MPA_LEN_FIELD + 2 || (s->holes > 0 && stream_holes(s, at, head, &first) > 0)) {
         return 0;
     }
     uint32_t len = get_be16(v.p + lead);
@@ -109,7 +113,8 @@ static int weigh(struct try *t, struct span v, uint32_t pos, struct ddp_seg *seg
         return -1;
     }
     t->bits += worth(seg) + 16 * u.markers;
-    if (t->fpdus < 3 && !weigh_crc(t, v.p, u.used - MPA_CRC_LEN, u.crc_wire)) {
+    bool cut = s->holes > 0 && stream_holes(s, at, at + u.used, &first) > 0;
+    if (t->fpdus < 3 && !cut && !weigh_crc(t, v.p, u.used - MPA_CRC_LEN, u.crc_wire)) {
         return -1;
     }
     t->fpdus++;
@@ -123,8 +128,7 @@ static bool weigh_chain(struct try *t, uint32_t at, uint32_t pos)
     t->bits = t->fpdus = 0;
     t->crc_good = t->crc_bad = false;
     for (unsigned i = 0; i < CHAIN_MAX; i++) {
-        struct span v = {t->s->buf + at, t->s->n - at};
-        int used = weigh(t, v, pos, &seg[i & 1]);
+        int used = weigh(t, at, pos, &seg[i & 1]);
         if (used < 0) {
             return false;
         }
