@@ -66,7 +66,7 @@ make_network() {
 wait_for() {
     local try
     for try in {1..500}; do
-        ! grep -q "$1" "$2" || return 0
+        ! grep -qs "$1" "$2" || return 0
         sleep 0.02
     done
     cat "$2"
@@ -95,8 +95,8 @@ served() {
 
 start_capture() {
     command -v tcpdump >/dev/null || return 0
-    ip netns exec "$NS" tcpdump -i uiw1 -U -s 0 --immediate-mode -w "$FOLDER/uiw-demo.pcap" tcp \
-        2>"$DIR/tcpdump" &
+    ip netns exec "$NS" tcpdump -i uiw1 -U -s 0 --immediate-mode -Z root \
+        -w "$FOLDER/uiw-demo.pcap" tcp 2>"$DIR/tcpdump" &
     TCPDUMP=$!
     wait_for 'listening on' "$DIR/tcpdump"
 }

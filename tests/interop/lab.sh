@@ -74,7 +74,10 @@ guest_ready() {
 lab_guest() {
     LAB_KIND=$1
     shift
-    printf '%s\n' "GUEST_IP=$GUEST_IP" MTU=9000 "AGENT='$LAB_AGENT'" >"$LAB_DIR/out/lab.env"
+    # The guest has a /tmp of its own, which may hide the build folder: it gets copies.
+    cp "$LAB_AGENT" "$LAB_DIR/out/agent"
+    [[ -z ${SIWX_BUILT:-} ]] || cp "$SIWX_BUILT" "$LAB_DIR/out/siwx"
+    printf '%s\n' "GUEST_IP=$GUEST_IP" MTU=9000 "AGENT=/out/agent" >"$LAB_DIR/out/lab.env"
     "$LAB_HERE/siw-$LAB_KIND/siw-$LAB_KIND" run -t "$LAB_LIMIT" -o "$LAB_DIR/out" \
         -n "$NS:gst0:tap,mtu=9000" "$@" "$LAB_HERE/guest.sh" >"$LAB_DIR/guest.log" 2>&1 &
     LAB_GUEST_PID=$!
@@ -148,7 +151,7 @@ capture_start() {
     ip netns exec "$NS" tcpdump -i gst0 -U -n -s 0 -B 32768 --immediate-mode -w "$1" tcp \
         2>"$LAB_DIR/tcpdump.log" &
     LAB_CAPTURE_PID=$!
-    lab_until 10 grep -q 'listening on' "$LAB_DIR/tcpdump.log"
+    lab_until 10 grep -qs 'listening on' "$LAB_DIR/tcpdump.log"
 }
 
 capture_stop() {

@@ -18,7 +18,8 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 BUILD=$(readlink -f "${UIW_BUILD:-$HERE/../../build}")
 UIW_PING=$BUILD/tools/uiw-ping
 UIWX=$BUILD/tests/interop/uiwx
-SIWX=$BUILD/tests/interop/siwx
+SIWX_BUILT=$BUILD/tests/interop/siwx
+SIWX=/out/siwx # as the guest sees it
 # For lab.sh.
 LAB_AGENT=$BUILD/tests/interop/agent
 SET=${1:-short}
@@ -183,7 +184,7 @@ main() {
     for program in ip tcpdump tshark rping; do
         command -v $program >/dev/null || skip "$program is not installed"
     done
-    [[ -x $SIWX ]] || skip "siwx was not built (librdmacm-dev and libibverbs-dev are missing)"
+    [[ -x $SIWX_BUILT ]] || skip "siwx was not built (librdmacm-dev and libibverbs-dev are missing)"
     [[ -c /dev/net/tun ]] || skip "no /dev/net/tun"
     "$HERE/siw-$kind/siw-$kind" build || skip "the guest's kernel cannot be built here"
     trap lab_down EXIT
