@@ -345,6 +345,9 @@ void play_run(const struct play_cfg *cfg, const struct script *s, struct play_ou
         } else {
             run_lines(p, 0, s->lines);
             look_for_terminate(p);
+            if (p->dirt[0] != 0) {
+                play_fail(p, NULL, "all else is well, but an FPDU came of which the %s", p->dirt);
+            }
         }
         cfg->tr->cut = cut;
         out->ms = play_now(p) - start;

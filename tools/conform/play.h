@@ -22,8 +22,10 @@ typedef void play_tap(void *arg, uint64_t at, uint8_t *p, uint32_t n);
 struct play_cfg {
     struct transport *tr;
     bool responder;    /* the tested end speaks the responder's protocol (docs/vectors.md) */
+    bool blind;        /* its events do not tell why a connection ended, nor what was solicited */
     bool listens;      /* without it: the tested end connects to us by itself */
     unsigned limit_ms; /* how long an expectation waits, unless the file says otherwise */
+    unsigned pause_ms; /* between an accepting Reply and our first FPDU */
     bool host_order;   /* take a Terminate whose control word is in host order for right */
     struct script **all;
     unsigned all_cnt; /* where octets of other vectors are looked up */

@@ -93,7 +93,7 @@ static bool is_listed(struct verdict v)
 }
 
 /* Which of the verdicts of the line it is; all of them are named in what is said. */
-static bool verdict_fits(struct play *p, const struct script_line *l, const struct rdmap_term *t)
+static bool verdict_fits(struct play *p, const struct script_line *l, struct rdmap_term *t)
 {
     char all[100] = "";
     for (unsigned i = 1; script_plain(l, i) != NULL; i++) {
@@ -102,7 +102,14 @@ static bool verdict_fits(struct play *p, const struct script_line *l, const stru
         if (strcmp(text, "listed") == 0 && !t->host_order && is_listed(t->v)) {
             return true;
         }
-        if (play_verdict(text, &v) && verdict_is(t->v, v.layer, v.type, v.code)) {
+        bool is = play_verdict(text, &v);
+        if (is && verdict_is(t->v, v.layer, v.type, v.code)) {
+            return true;
+        }
+        /* Layer and type the wrong way round may happen to be another defined error. */
+        if (is && verdict_is(t->v, v.type, v.layer, v.code) && !t->m && !t->d) {
+            t->v = v;
+            t->host_order = true;
             return true;
         }
         size_t n = strlen(all);

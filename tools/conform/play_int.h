@@ -97,12 +97,14 @@ struct play {
     bool initiator; /* the tested end is */
     bool moved;     /* something came in the last turn */
     char tested[500];
+    char dirt[120];    /* what was wrong with an FPDU that did its work all the same */
     unsigned log_next; /* lines of the responder's log that were fetched */
     struct play_seen seen[PLAY_WORDS];
     struct play_var var[PLAY_VARS];
     unsigned vars;
     unsigned limit_ms;
     bool soft;          /* the line is a recommendation */
+    bool no_region;     /* the last value named a region that the tested end cannot have */
     bool over;          /* failed, or cannot go on */
     uint32_t atomic_id; /* of the last Atomic Request that came */
     struct play_seg in;

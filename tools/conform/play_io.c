@@ -205,10 +205,12 @@ static bool keep(struct play *p, const struct script_line *l)
     p->in.v = ddp_seg_parse(cursor_of(&p->in.whole, 1), &p->in.seg);
     show(p);
     note_terminate(p);
-    const char *dirt =
-        p->in.seg.raw_len == 0 ? "too short for a DDP header" : sent_unclean(p, st, p->ulpdu.used);
+    const char *dirt = p->in.seg.raw_len > 0 ? sent_unclean(p, st, p->ulpdu.used) : NULL;
     play_consume(st, p->ulpdu.used);
-    return dirt == NULL || play_fail(p, l, "an FPDU came of which %s", dirt);
+    if (dirt != NULL && p->dirt[0] == 0) {
+        snprintf(p->dirt, sizeof p->dirt, "%s", dirt);
+    }
+    return p->in.seg.raw_len > 0 || play_fail(p, l, "an FPDU came that has no DDP header");
 }
 
 static bool means_nothing(const struct play *p)

@@ -261,6 +261,10 @@ bool play_want_frame(struct play *p, const struct script_line *l, bool reply)
     }
     if (reply && !f.reject) {
         play_agree(p);
+        uint64_t until_fpdu = play_now(p) + p->cfg->pause_ms;
+        while (play_now(p) < until_fpdu) {
+            play_turn(p);
+        }
     }
     return true;
 }

@@ -15,7 +15,9 @@ struct resp;
 typedef bool resp_hook(void *arg, struct uiw_conn *conn, const char *what, uint64_t value);
 
 struct resp_cfg {
-    const char *spec; /* device string; progress=polled is added */
+    const char *hello;                 /* what it calls itself; NULL: uiw and its version */
+    bool (*keys_ok)(const char *keys); /* whether the device can be opened with those; NULL: any */
+    const char *spec;                  /* device string; progress=polled is added */
     uint16_t port;
     resp_hook *hook;
     void *hook_arg;

@@ -110,6 +110,10 @@ static void ask_case(struct resp *r, char *args, char *out, size_t room)
             return;
         }
     }
+    if (r->cfg.keys_ok != NULL && !r->cfg.keys_ok(c.keys)) {
+        snprintf(out, room, "no: it cannot have %.100s", c.keys);
+        return;
+    }
     resp_reset(r);
     r->now = c;
     if (strcmp(c.keys, r->keys) != 0) {
@@ -208,9 +212,8 @@ static void ask_guards(struct resp *r, char *args, char *out, size_t room)
 
 static void ask_hello(struct resp *r, char *args, char *out, size_t room)
 {
-    (void)r;
     (void)args;
-    snprintf(out, room, "ok uiw %s", uiw_version());
+    snprintf(out, room, "ok %.60s %s", r->cfg.hello != NULL ? r->cfg.hello : "uiw", uiw_version());
 }
 
 /* N registrations: how many STags came twice, were 0, or followed their predecessor (RFC 5040 sec

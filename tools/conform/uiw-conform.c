@@ -22,12 +22,12 @@ enum { PORT = 7174, PATTERNS = 32, EXIT_USAGE = 2 };
 
 static struct {
     const char *device, *vectors, *output, *peer, *colour;
-    const char *pattern[PATTERNS]; /* ids */
+    const char *pattern[PATTERNS], *without[PATTERNS]; /* ids */
     const char *rfc[PATTERNS], *section[PATTERNS];
-    unsigned patterns, rfcs, sections;
+    unsigned patterns, withouts, rfcs, sections;
     enum report_format format;
     bool listen, responder, strict, list, verbose, host_order, plain_peer;
-    unsigned port, timeout_ms, cut;
+    unsigned port, timeout_ms, cut, pause_ms;
 } opt = {.timeout_ms = 3000, .port = PORT, .colour = "auto"};
 
 static volatile sig_atomic_t stopped;
@@ -46,7 +46,7 @@ static int trouble(const char *what, const char *why)
 
 /* --- options --- */
 
-enum { O_HOST_ORDER = 256, O_COLOUR, O_CUT, O_BASE };
+enum { O_HOST_ORDER = 256, O_COLOUR, O_CUT, O_BASE, O_PAUSE };
 
 static const struct option options[] = {
     {"device", required_argument, NULL, 'd'},
@@ -54,6 +54,7 @@ static const struct option options[] = {
     {"responder", no_argument, NULL, 'R'},
     {"port", required_argument, NULL, 'p'},
     {"id", required_argument, NULL, 'i'},
+    {"exclude", required_argument, NULL, 'x'},
     {"rfc", required_argument, NULL, 'r'},
     {"section", required_argument, NULL, 's'},
     {"format", required_argument, NULL, 'f'},
@@ -66,6 +67,7 @@ static const struct option options[] = {
     {"host-order", no_argument, NULL, O_HOST_ORDER},
     {"color", required_argument, NULL, O_COLOUR},
     {"cut", required_argument, NULL, O_CUT},
+    {"pause", required_argument, NULL, O_PAUSE},
     {"base", no_argument, NULL, O_BASE},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
@@ -82,6 +84,7 @@ static void usage(void)
          "  -r, --rfc N            only vectors of that RFC; may be given again\n"
          "  -s, --section RFC:SEC  only what proves a requirement of it, as 5040:7.2\n"
          "  -i, --id PATTERN       only those ids, as S11 or 'V0*'\n"
+         "  -x, --exclude PATTERN  but not those\n"
          "  -f, --format FORMAT    table, plain or junit\n"
          "  -o, --output FILE      instead of the terminal\n"
          "  -t, --timeout MS       how long to wait for each answer (3000)\n"
@@ -91,6 +94,8 @@ static void usage(void)
          "      --strict           what the RFCs only recommend counts as well\n"
          "      --host-order       take a Terminate for right whose control word has its\n"
          "                         bit-fields in the order of a little-endian host (siw)\n"
+         "      --pause MS         wait before the first FPDU, for a peer that is not ready\n"
+         "                         when it has sent its Reply (siw)\n"
          "      --base             do not ask the peer whether it is a responder\n"
          "      --cut N            send in pieces of N octets\n"
          "      --color WHEN       auto, always or never");
@@ -134,6 +139,7 @@ static bool set_option(int c, const char *arg)
     case 'R': opt.responder = true; return true;
     case 'p': return set_number(arg, 65535, &opt.port);
     case 'i': return add(opt.pattern, &opt.patterns, arg);
+    case 'x': return add(opt.without, &opt.withouts, arg);
     case 'r': return add(opt.rfc, &opt.rfcs, arg);
     case 's': return add(opt.section, &opt.sections, arg);
     case 'f': return set_format(arg);
@@ -146,6 +152,7 @@ static bool set_option(int c, const char *arg)
     case O_HOST_ORDER: opt.host_order = true; return true;
     case O_COLOUR: opt.colour = arg; return true;
     case O_CUT: return set_number(arg, 65535, &opt.cut);
+    case O_PAUSE: return set_number(arg, 60000, &opt.pause_ms);
     case O_BASE: opt.plain_peer = true; return true;
     default: return false;
     }
@@ -186,6 +193,9 @@ static bool proves_section(const struct script *s)
 static bool wanted(const struct script *s)
 {
     const char *rfc = strncmp(s->rfc, "rfc", 3) == 0 ? s->rfc + 3 : s->rfc;
+    if (opt.withouts > 0 && in_list(opt.without, opt.withouts, s->id)) {
+        return false;
+    }
     return in_list(opt.pattern, opt.patterns, s->id) && in_list(opt.rfc, opt.rfcs, rfc) &&
            proves_section(s) && (s->lines > 0 || s->fault[0] != 0);
 }
@@ -303,6 +313,7 @@ static int play_on(struct transport *t, struct script **v, unsigned cnt, FILE *o
                            .listens = opt.listen,
                            .limit_ms = opt.timeout_ms,
                            .host_order = opt.host_order,
+                           .pause_ms = opt.pause_ms,
                            .all = v,
                            .all_cnt = cnt,
                            .trace = opt.verbose ? out : NULL};
@@ -312,6 +323,7 @@ static int play_on(struct transport *t, struct script **v, unsigned cnt, FILE *o
             return trouble(opt.peer, "no such address");
         }
         cfg.responder = !opt.plain_peer && play_probe(&cfg, hello, sizeof hello);
+        cfg.blind = strstr(hello, "blind") != NULL;
         snprintf(peer, sizeof peer, "%s%s%s", opt.peer, cfg.responder ? ", a responder: " : "",
                  cfg.responder ? hello + 3 : "");
     } else if (!t->ops->listen(t)) {
@@ -395,7 +407,7 @@ static int run(void)
 int main(int argc, char **argv)
 {
     int c;
-    while ((c = getopt_long(argc, argv, "d:p:r:s:i:f:o:t:V:lvh", options, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "d:p:r:s:i:x:f:o:t:V:lvh", options, NULL)) != -1) {
         if (c == 'h') {
             usage();
             return EXIT_SUCCESS;

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* siwr [PORT]: the responder of uiw-conform on the first RDMA device of the machine, by verbs. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "resp.h"
+#include "verbs_api.h"
+
+static volatile sig_atomic_t stopped;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    stopped = 1;
+}
+
+/* siw has no settings for a device; the one that matches is the driver's. */
+static bool keys_ok(const char *keys)
+{
+    if (strcmp(keys, "crc=on") == 0) {
+        return siw_set("mpa_crc_required", true);
+    }
+    bool plain = keys[0] == 0 || strcmp(keys, "crc=off") == 0 || strcmp(keys, "markers=off") == 0;
+    return plain && siw_set("mpa_crc_required", false);
+}
+
+int main(int argc, char **argv)
+{
+    const struct resp_cfg cfg = {.hello = "siw, blind,",
+                                 .keys_ok = keys_ok,
+                                 .spec = "siw",
+                                 .port = (uint16_t)(argc > 1 ? atoi(argv[1]) : 7174),
+                                 .trace = stdout};
+    struct resp *r;
+    if (resp_open(&cfg, &r) != 0) {
+        fprintf(stderr, "siwr: %s\n", uiw_error());
+        return EXIT_FAILURE;
+    }
+    signal(SIGTERM, on_signal);
+    signal(SIGINT, on_signal);
+    while (!stopped) {
+        resp_turn(r, 20);
+        fflush(stdout);
+    }
+    resp_close(r);
+    return EXIT_SUCCESS;
+}
