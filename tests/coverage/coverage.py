@@ -3,7 +3,7 @@
 """Which requirement is proved by which test. Tests name the rows they prove:
 
   in C      /* proves: ID ID ... */ directly above a test function
-  in .vec   a line with the ids, as tests/rfc_vectors/FORMAT.md says
+  in .vec   a line with the ids, as docs/vectors.md says
   in shell  # proves: ID ...
 
 Rows that no test can show are listed in facts.tsv with the fact of the design that makes them true

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs the byte vectors of the folders named as arguments (FORMAT.md). */
+/* Runs the byte vectors of the folders named as arguments (docs/vectors.md). */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>

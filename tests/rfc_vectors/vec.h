@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Vector files (FORMAT.md): reading them, asking for values, and saying what is wrong where. */
+/* Vector files (docs/vectors.md): reading them, asking for values, and saying what is wrong where. */
 #ifndef UIW_TESTS_VEC_H
 #define UIW_TESTS_VEC_H
 

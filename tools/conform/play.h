@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Plays one vector file as the peer of an implementation under test (tests/rfc_vectors/FORMAT.md). */
+/* Plays one vector file as the peer of an implementation under test (docs/vectors.md). */
 #ifndef UIW_CONFORM_PLAY_H
 #define UIW_CONFORM_PLAY_H
 

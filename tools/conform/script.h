@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A vector file as the player sees it: its head, the octets of a byte vector, and the lines of its
- * play part (tests/rfc_vectors/FORMAT.md). Reading only; what the lines mean is play.h's. */
+ * play part (docs/vectors.md). Reading only; what the lines mean is play.h's. */
 #ifndef UIW_CONFORM_SCRIPT_H
 #define UIW_CONFORM_SCRIPT_H
 

@@ -5,69 +5,14 @@
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/uiw.h"
-#include "verbs_api.h"
+#include "verbs_int.h"
 
-enum { RESOLVE_MS = 3000, OP_SHIFT = 56 };
-
-struct uiw_device {
-    struct ibv_context *ctx;
-    struct rdma_event_channel *cm;
-};
-
-struct uiw_pd {
-    struct ibv_pd *pd;
-    struct uiw_device *dev;
-};
-
-struct uiw_mr {
-    struct ibv_mr *mr;
-};
-
-struct uiw_comp_channel {
-    struct ibv_comp_channel *ch;
-};
-
-struct uiw_cq {
-    struct ibv_cq *cq;
-};
-
-struct uiw_srq {
-    struct ibv_srq *srq;
-};
-
-/* uiw.h lets requests wait for the connection, verbs do not. */
-enum { WAITING = 128 };
-
-struct uiw_qp {
-    struct ibv_qp *qp;
-    void *user;
-    bool connected;
-    unsigned waiting;
-    struct ibv_send_wr wr[WAITING];
-    struct ibv_sge sge[WAITING];
-};
-
-struct uiw_event_channel {
-    struct uiw_device *dev;
-};
-
-struct uiw_listener {
-    struct rdma_cm_id *id;
-};
-
-struct uiw_conn {
-    struct rdma_cm_id *id;
-    struct uiw_qp *qp;
-    struct uiw_conn_param param; /* of a connect that is on its way */
-    uint8_t pd[UIW_PRIVATE_MAX];
-    bool asked;
-};
+enum { RESOLVE_MS = 3000 };
 
 static char last_error[200] = "";
 
@@ -83,7 +28,7 @@ bool siw_set(const char *name, bool on)
     return fclose(f) == 0 && ok;
 }
 
-static int fail(int err, const char *what)
+int verbs_fail(int err, const char *what)
 {
     snprintf(last_error, sizeof last_error, "%s: %s", what, strerror(err));
     return -err;
@@ -114,14 +59,14 @@ int uiw_device_open(const char *spec, struct uiw_device **out)
     struct uiw_device *dev = calloc(1, sizeof *dev);
     if (dev == NULL || n < 1) {
         free(dev);
-        return fail(ENODEV, "no RDMA device");
+        return verbs_fail(ENODEV, "no RDMA device");
     }
     dev->ctx = ibv_open_device(list[0]);
     dev->cm = rdma_create_event_channel();
     ibv_free_device_list(list);
     if (dev->ctx == NULL || dev->cm == NULL) {
         free(dev);
-        return fail(ENODEV, "open");
+        return verbs_fail(ENODEV, "open");
     }
     *out = dev;
     return 0;
@@ -178,7 +123,7 @@ int uiw_pd_create(struct uiw_device *dev, struct uiw_pd **out)
     }
     if (pd == NULL || pd->pd == NULL) {
         free(pd);
-        return fail(ENOMEM, "PD");
+        return verbs_fail(ENOMEM, "PD");
     }
     *out = pd;
     return 0;
@@ -188,13 +133,13 @@ int uiw_pd_destroy(struct uiw_pd *pd)
 {
     int err = ibv_dealloc_pd(pd->pd);
     free(pd);
-    return err != 0 ? fail(err, "PD") : 0;
+    return err != 0 ? verbs_fail(err, "PD") : 0;
 }
 
 int uiw_mr_reg(struct uiw_pd *pd, void *addr, uint64_t length, unsigned access, struct uiw_mr **out)
 {
     if ((access & (UIW_ACCESS_REMOTE_ATOMIC | UIW_ACCESS_NO_REMOTE_INV)) != 0) {
-        return fail(EOPNOTSUPP, "access");
+        return verbs_fail(EOPNOTSUPP, "access");
     }
     unsigned flags = 0;
     flags |= (access & UIW_ACCESS_LOCAL_WRITE) != 0 ? (unsigned)IBV_ACCESS_LOCAL_WRITE : 0;
@@ -206,7 +151,7 @@ int uiw_mr_reg(struct uiw_pd *pd, void *addr, uint64_t length, unsigned access, 
     }
     if (mr == NULL || mr->mr == NULL) {
         free(mr);
-        return fail(errno, "region");
+        return verbs_fail(errno, "region");
     }
     *out = mr;
     return 0;
@@ -220,14 +165,14 @@ int uiw_mr_reg_qp(struct uiw_qp *qp, void *addr, uint64_t length, unsigned acces
     (void)length;
     (void)access;
     (void)out;
-    return fail(EOPNOTSUPP, "a region of one QP");
+    return verbs_fail(EOPNOTSUPP, "a region of one QP");
 }
 
 int uiw_mr_dereg(struct uiw_mr *mr)
 {
     int err = ibv_dereg_mr(mr->mr);
     free(mr);
-    return err != 0 ? fail(err, "deregister") : 0;
+    return err != 0 ? verbs_fail(err, "deregister") : 0;
 }
 
 uint32_t uiw_mr_lkey(const struct uiw_mr *mr)
@@ -245,256 +190,6 @@ uint64_t uiw_mr_addr(const struct uiw_mr *mr)
     return (uint64_t)(uintptr_t)mr->mr->addr;
 }
 
-/* --- completions --- */
-
-int uiw_comp_channel_create(struct uiw_device *dev, struct uiw_comp_channel **out)
-{
-    struct uiw_comp_channel *ch = calloc(1, sizeof *ch);
-    if (ch != NULL) {
-        ch->ch = ibv_create_comp_channel(dev->ctx);
-    }
-    *out = ch;
-    return ch != NULL && ch->ch != NULL ? 0 : fail(ENOMEM, "completion channel");
-}
-
-int uiw_comp_channel_destroy(struct uiw_comp_channel *ch)
-{
-    ibv_destroy_comp_channel(ch->ch);
-    free(ch);
-    return 0;
-}
-
-int uiw_comp_channel_fd(const struct uiw_comp_channel *ch)
-{
-    return ch->ch->fd;
-}
-
-int uiw_comp_channel_get(struct uiw_comp_channel *ch, struct uiw_cq **cq, void **cq_user)
-{
-    struct ibv_cq *got;
-    void *user;
-    if (ibv_get_cq_event(ch->ch, &got, &user) != 0) {
-        return -EAGAIN;
-    }
-    ibv_ack_cq_events(got, 1);
-    *cq = user;
-    *cq_user = NULL;
-    return 0;
-}
-
-int uiw_cq_create(struct uiw_device *dev, uint32_t cqe, struct uiw_comp_channel *ch, void *user,
-                  struct uiw_cq **out)
-{
-    (void)user;
-    struct uiw_cq *cq = calloc(1, sizeof *cq);
-    if (cq != NULL) {
-        cq->cq = ibv_create_cq(dev->ctx, (int)cqe, cq, ch != NULL ? ch->ch : NULL, 0);
-    }
-    *out = cq;
-    return cq != NULL && cq->cq != NULL ? 0 : fail(ENOMEM, "CQ");
-}
-
-int uiw_cq_destroy(struct uiw_cq *cq)
-{
-    int err = ibv_destroy_cq(cq->cq);
-    free(cq);
-    return err != 0 ? fail(err, "CQ") : 0;
-}
-
-int uiw_cq_arm(struct uiw_cq *cq, bool solicited_only)
-{
-    int err = ibv_req_notify_cq(cq->cq, solicited_only);
-    return err != 0 ? fail(err, "arm") : 0;
-}
-
-/* A completion names its QP by number only. */
-static struct {
-    uint32_t num;
-    void *user;
-} qps[64];
-static unsigned qps_next;
-
-static void *user_of(uint32_t num)
-{
-    for (size_t i = 0; i < sizeof qps / sizeof qps[0]; i++) {
-        if (qps[i].num == num) {
-            return qps[i].user;
-        }
-    }
-    return NULL;
-}
-
-static enum uiw_wc_status status_of(enum ibv_wc_status s)
-{
-    switch (s) {
-    case IBV_WC_SUCCESS: return UIW_WC_SUCCESS;
-    case IBV_WC_WR_FLUSH_ERR: return UIW_WC_WR_FLUSH_ERR;
-    case IBV_WC_LOC_LEN_ERR: return UIW_WC_LOC_LEN_ERR;
-    default: return UIW_WC_FATAL_ERR;
-    }
-}
-
-/* A failed completion has no opcode: it is in the number. */
-int uiw_cq_poll(struct uiw_cq *cq, int max, struct uiw_wc *wc)
-{
-    struct ibv_wc got;
-    int n = max > 0 ? ibv_poll_cq(cq->cq, 1, &got) : 0;
-    if (n <= 0) {
-        return 0;
-    }
-    *wc = (struct uiw_wc){.wr_id = got.wr_id & 0xffffffff,
-                          .status = status_of(got.status),
-                          .opcode = (enum uiw_wc_opcode)(got.wr_id >> OP_SHIFT),
-                          .byte_len = got.byte_len,
-                          .qp_user = user_of(got.qp_num)};
-    if (got.status == IBV_WC_SUCCESS && (got.wc_flags & IBV_WC_WITH_INV) != 0) {
-        wc->flags |= UIW_WC_WITH_INV;
-        wc->invalidated = got.invalidated_rkey;
-    }
-    return 1;
-}
-
-/* --- queue pairs --- */
-
-int uiw_srq_create(struct uiw_pd *pd, const struct uiw_srq_attr *attr, struct uiw_srq **out)
-{
-    (void)pd;
-    (void)attr;
-    (void)out;
-    return fail(EOPNOTSUPP, "SRQ");
-}
-
-int uiw_srq_destroy(struct uiw_srq *srq)
-{
-    (void)srq;
-    return 0;
-}
-
-int uiw_srq_post_recv(struct uiw_srq *srq, struct uiw_recv_wr *wr, struct uiw_recv_wr **bad)
-{
-    (void)srq;
-    (void)wr;
-    (void)bad;
-    return fail(EOPNOTSUPP, "SRQ");
-}
-
-int uiw_qp_create(struct uiw_pd *pd, const struct uiw_qp_attr *a, struct uiw_qp **out)
-{
-    struct uiw_qp *qp = calloc(1, sizeof *qp);
-    struct ibv_qp_init_attr attr = {.qp_context = qp,
-                                    .qp_type = IBV_QPT_RC,
-                                    .send_cq = a->send_cq->cq,
-                                    .recv_cq = a->recv_cq->cq,
-                                    .cap = {.max_send_wr = a->max_send_wr,
-                                            .max_recv_wr = a->max_recv_wr,
-                                            .max_send_sge = a->max_send_sge,
-                                            .max_recv_sge = a->max_recv_sge,
-                                            .max_inline_data = a->max_inline}};
-    if (qp != NULL) {
-        qp->user = a->user;
-        qp->qp = ibv_create_qp(pd->pd, &attr);
-    }
-    if (qp == NULL || qp->qp == NULL) {
-        free(qp);
-        return fail(errno, "QP");
-    }
-    qps[qps_next].num = qp->qp->qp_num;
-    qps[qps_next].user = a->user;
-    qps_next = (qps_next + 1) % (unsigned)(sizeof qps / sizeof qps[0]);
-    *out = qp;
-    return 0;
-}
-
-int uiw_qp_destroy(struct uiw_qp *qp)
-{
-    int err = ibv_destroy_qp(qp->qp);
-    free(qp);
-    return err != 0 ? fail(err, "QP") : 0;
-}
-
-int uiw_qp_error(struct uiw_qp *qp)
-{
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-    int err = ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE);
-    return err != 0 ? fail(err, "QP to error") : 0;
-}
-
-int uiw_qp_post_recv(struct uiw_qp *qp, struct uiw_recv_wr *wr, struct uiw_recv_wr **bad)
-{
-    (void)bad;
-    struct ibv_sge sge = {
-        .addr = wr->sg_list->addr, .length = wr->sg_list->length, .lkey = wr->sg_list->lkey};
-    struct ibv_recv_wr r = {.wr_id = (uint64_t)UIW_WC_RECV << OP_SHIFT | wr->wr_id,
-                            .sg_list = &sge,
-                            .num_sge = 1},
-                       *b;
-    int err = ibv_post_recv(qp->qp, &r, &b);
-    return err != 0 ? fail(err, "post receive") : 0;
-}
-
-static bool opcode_of(const struct uiw_send_wr *wr, struct ibv_send_wr *s)
-{
-    enum uiw_wc_opcode op = UIW_WC_SEND;
-    s->opcode = IBV_WR_SEND;
-    switch (wr->opcode) {
-    case UIW_WR_SEND: break;
-    case UIW_WR_SEND_WITH_INV:
-        s->opcode = IBV_WR_SEND_WITH_INV;
-        s->invalidate_rkey = wr->invalidate;
-        break;
-    case UIW_WR_RDMA_WRITE:
-        s->opcode = IBV_WR_RDMA_WRITE;
-        op = UIW_WC_RDMA_WRITE;
-        break;
-    case UIW_WR_RDMA_READ:
-        s->opcode = IBV_WR_RDMA_READ;
-        op = UIW_WC_RDMA_READ;
-        break;
-    default: return false;
-    }
-    if (s->opcode == IBV_WR_RDMA_WRITE || s->opcode == IBV_WR_RDMA_READ) {
-        s->wr.rdma.remote_addr = wr->remote_addr;
-        s->wr.rdma.rkey = wr->rkey;
-    }
-    s->wr_id = (uint64_t)op << OP_SHIFT | wr->wr_id;
-    return true;
-}
-
-int uiw_qp_post_send(struct uiw_qp *qp, struct uiw_send_wr *wr, struct uiw_send_wr **bad)
-{
-    (void)bad;
-    struct ibv_sge sge = {
-        .addr = wr->sg_list->addr, .length = wr->sg_list->length, .lkey = wr->sg_list->lkey};
-    struct ibv_send_wr s = {.sg_list = &sge, .num_sge = sge.length > 0 ? 1 : 0}, *b;
-    int flags = 0;
-    if (!opcode_of(wr, &s)) {
-        return fail(EOPNOTSUPP, "opcode");
-    }
-    flags |= (wr->flags & UIW_SEND_SIGNALED) != 0 ? IBV_SEND_SIGNALED : 0;
-    flags |= (wr->flags & UIW_SEND_SOLICITED) != 0 ? IBV_SEND_SOLICITED : 0;
-    flags |= (wr->flags & UIW_SEND_FENCE) != 0 ? IBV_SEND_FENCE : 0;
-    flags |= (wr->flags & UIW_SEND_INLINE) != 0 ? IBV_SEND_INLINE : 0;
-    s.send_flags = (unsigned)flags;
-    if (!qp->connected && qp->waiting < WAITING) {
-        qp->sge[qp->waiting] = sge;
-        s.sg_list = &qp->sge[qp->waiting];
-        qp->wr[qp->waiting++] = s;
-        return 0;
-    }
-    int err = ibv_post_send(qp->qp, &s, &b);
-    return err != 0 ? fail(err, "post send") : 0;
-}
-
-static void connected(struct uiw_qp *qp)
-{
-    struct ibv_send_wr *bad;
-    qp->connected = true;
-    for (unsigned i = 0; i < qp->waiting; i++) {
-        ibv_post_send(qp->qp, &qp->wr[i], &bad);
-    }
-    qp->waiting = 0;
-}
-
 /* --- connections --- */
 
 int uiw_event_channel_create(struct uiw_device *dev, struct uiw_event_channel **out)
@@ -504,7 +199,7 @@ int uiw_event_channel_create(struct uiw_device *dev, struct uiw_event_channel **
         ch->dev = dev;
     }
     *out = ch;
-    return ch != NULL ? 0 : fail(ENOMEM, "channel");
+    return ch != NULL ? 0 : verbs_fail(ENOMEM, "channel");
 }
 
 int uiw_event_channel_destroy(struct uiw_event_channel *ch)
@@ -527,7 +222,7 @@ int uiw_listen(struct uiw_event_channel *ch, const struct sockaddr *addr, int ba
     memcpy(&at, addr, sizeof(struct sockaddr_in));
     if (l == NULL || rdma_create_id(ch->dev->cm, &l->id, NULL, RDMA_PS_TCP) != 0 ||
         rdma_bind_addr(l->id, (struct sockaddr *)&at) != 0 || rdma_listen(l->id, backlog) != 0) {
-        return fail(errno, "listen");
+        return verbs_fail(errno, "listen");
     }
     *out = l;
     return 0;
@@ -558,14 +253,14 @@ int uiw_connect(struct uiw_event_channel *ch, struct uiw_qp *qp, const struct so
     memcpy(&to, addr, sizeof to);
     if (c == NULL || param->private_len > 200 || !siw_set("peer_to_peer", param->p2p)) {
         free(c);
-        return fail(EINVAL, "connect");
+        return verbs_fail(EINVAL, "connect");
     }
     c->qp = qp;
     c->param = *param;
     memcpy(c->pd, param->private_data, param->private_len);
     if (rdma_create_id(ch->dev->cm, &c->id, c, RDMA_PS_TCP) != 0 ||
         rdma_resolve_addr(c->id, NULL, (struct sockaddr *)&to, RESOLVE_MS) != 0) {
-        return fail(errno, "resolve");
+        return verbs_fail(errno, "resolve");
     }
     *out = c;
     return 0;
@@ -576,21 +271,22 @@ int uiw_accept(struct uiw_conn *conn, struct uiw_qp *qp, const struct uiw_conn_p
     struct rdma_conn_param p = param_of(param, qp, param->private_data);
     conn->qp = qp;
     if (rdma_accept(conn->id, &p) != 0) {
-        return fail(errno, "accept");
+        return verbs_fail(errno, "accept");
     }
-    connected(qp);
+    verbs_connected(qp);
     return 0;
 }
 
 int uiw_reject(struct uiw_conn *conn, const void *private_data, uint32_t private_len)
 {
-    return rdma_reject(conn->id, private_data, (uint8_t)private_len) != 0 ? fail(errno, "reject")
-                                                                          : 0;
+    return rdma_reject(conn->id, private_data, (uint8_t)private_len) != 0
+               ? verbs_fail(errno, "reject")
+               : 0;
 }
 
 int uiw_disconnect(struct uiw_conn *conn)
 {
-    return rdma_disconnect(conn->id) != 0 ? fail(errno, "disconnect") : 0;
+    return rdma_disconnect(conn->id) != 0 ? verbs_fail(errno, "disconnect") : 0;
 }
 
 int uiw_abort(struct uiw_conn *conn)
@@ -641,7 +337,7 @@ static void fill(const struct rdma_cm_event *e, struct uiw_event *ev)
     }
     ev->conn = e->id->context;
     if (ev->type == UIW_EVENT_ESTABLISHED && ev->conn != NULL && ev->conn->qp != NULL) {
-        connected(ev->conn->qp);
+        verbs_connected(ev->conn->qp);
     }
     ev->ird = e->param.conn.initiator_depth;
     ev->ord = e->param.conn.responder_resources;
