@@ -99,7 +99,8 @@ static bool verdict_fits(struct play *p, const struct script_line *l, struct rdm
     for (unsigned i = 1; script_plain(l, i) != NULL; i++) {
         struct verdict v;
         const char *text = script_plain(l, i);
-        if (strcmp(text, "listed") == 0 && !t->host_order && is_listed(t->v)) {
+        if (strcmp(text, "listed") == 0 && is_listed(t->v) &&
+            (!t->host_order || p->cfg->host_order)) {
             return true;
         }
         bool is = play_verdict(text, &v);
