@@ -279,7 +279,8 @@ def main():
     more, same = compare(rows, mine(objs), lambda n: owners[n - 1].name, TSHARK_WRONG)
     faults += more
     if len(sys.argv) > 3 and shutil.which("tshark"):
-        more, n = check_captures(tool, sys.argv[3])
+        with t.captures(sys.argv[3]) as d:
+            more, n = check_captures(tool, d)
         faults += more
         same += n
     print("\n".join(faults) if faults else

@@ -224,11 +224,10 @@ class Twist:
 def main():
     tool, folder = sys.argv[1:3]
     limit = int(sys.argv[3]) if len(sys.argv) > 3 else 10**9
-    names = sorted(n for n in os.listdir(folder) if n.endswith(".pcap"))
-    with tempfile.TemporaryDirectory() as d:
+    with tempfile.TemporaryDirectory() as d, t.captures(folder) as source:
         twist = Twist(tool, d)
-        for name in names:
-            path = os.path.join(folder, name)
+        for name in sorted(n for n in os.listdir(source) if n.endswith(".pcap")):
+            path = os.path.join(source, name)
             if os.path.getsize(path) <= limit:
                 twist.check(name, path)
     print("\n".join(twist.faults) if twist.faults else f"{twist.runs} twisted captures: ok")

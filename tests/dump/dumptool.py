@@ -1,13 +1,43 @@
 # SPDX-License-Identifier: MIT
 """What the tests of uiw-dump share: running it, counting what it tells."""
 
+import contextlib
+import hashlib
 import json
+import lzma
+import os
 import subprocess
+import tempfile
 
 NAMES = {"write": "Write", "read_request": "ReadReq", "read_response": "ReadResp", "send": "Send",
          "send_inv": "SendInv", "send_se": "SendSE", "send_se_inv": "SendSEInv",
          "terminate": "Terminate"}
 DIRS = ("c2s", "s2c")
+
+
+@contextlib.contextmanager
+def captures(folder):
+    """A folder with all captures as they were recorded; the large ones are stored compressed."""
+    with tempfile.TemporaryDirectory() as d:
+        for name in os.listdir(folder):
+            path = os.path.abspath(os.path.join(folder, name))
+            if name.endswith(".xz"):
+                with lzma.open(path) as f, open(os.path.join(d, name[:-3]), "wb") as out:
+                    out.write(f.read())
+            else:
+                os.symlink(path, os.path.join(d, name))
+        yield d
+
+
+def hashes(folder):
+    """Of each capture as it was recorded, by name."""
+    with open(os.path.join(folder, "SHA256SUMS"), encoding="ascii") as f:
+        return {name: digest for digest, name in map(str.split, f)}
+
+
+def digest(path):
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()
 
 
 def run(tool, *args, stdin=None, ok=True):
