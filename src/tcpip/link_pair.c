@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tcpip/net_int.h"
+#include "tcpip/lw.h"
 #include "tcpip/net_test.h"
 
 enum { FLOWS = 64 };
@@ -308,7 +308,8 @@ int link_pair_open(const struct net_cfg *cfg, struct link **out, char err[NET_ER
 
 static struct link_pair *wire_of(const struct net *net)
 {
-    return net->kind == NET_PAIR ? pair_of(net->link) : NULL;
+    const struct lw_net *lw = CONTAINER_OF(net, const struct lw_net, base);
+    return lw->kind == NET_PAIR ? pair_of(lw->link) : NULL;
 }
 
 void net_wire_set(struct net *net, const struct net_wire *wire)

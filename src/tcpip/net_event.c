@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Who has news for the owner of the loop. A round of net_next() shows each one once. */
-#include "tcpip/net_int.h"
-
-void net_news_init(struct net_news *n, bool listener)
-{
-    list_init(&n->node);
-    n->events = 0;
-    n->listener = listener;
-}
+#include "tcpip/net_base.h"
 
 void net_tell(struct net *net, struct net_news *n, unsigned events)
 {

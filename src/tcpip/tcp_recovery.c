@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Help for lwIP's loss recovery and acknowledgements, by looking at segments before lwIP does. */
 #include "lwip/prot/tcp.h"
-#include "tcpip/net_int.h"
+#include "tcpip/lw.h"
 #include "uiw_hooks.h"
 
 enum { OPT_END = 0, OPT_NOP = 1, OPT_SACK = 5, ACK_EVERY = 128 * 1024 };
@@ -59,7 +59,7 @@ static void keep_right_edge(const struct tcp_pcb *pcb, struct tcp_hdr *hdr, cons
  * delayed ACK is taken back when the next segment comes, which sets it again, but not for ever. */
 static void delay_ack(struct tcp_pcb *pcb, const struct tcp_hdr *hdr, const struct pbuf *p)
 {
-    struct net_stream *s = pcb->callback_arg;
+    struct lw_stream *s = pcb->callback_arg;
     if (s == NULL || hdr->seqno != pcb->rcv_nxt || (TCPH_FLAGS(hdr) & (TCP_SYN | TCP_RST)) != 0) {
         return;
     }

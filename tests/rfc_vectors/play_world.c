@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "api/conn.h"
-#include "tcpip/net_int.h"
+#include "tcpip/net_base.h"
 
 enum { PORT = 7174, LIMIT_MS = 2000 };
 

@@ -3,9 +3,9 @@
  * let it begin a new connection when its sequence number is beyond all of the old one's. Peers that
  * connect often, and their short supply of ports, rely on that. */
 #include "lwip/priv/tcp_priv.h"
-#include "tcpip/net_int.h"
+#include "tcpip/lw.h"
 
-static bool is_of(const struct tcp_pcb *pcb, const struct net *net, const uint8_t *f,
+static bool is_of(const struct tcp_pcb *pcb, const struct lw_net *net, const uint8_t *f,
                   const struct vnet_tcp *t)
 {
     ip4_addr_t from;
@@ -15,7 +15,7 @@ static bool is_of(const struct tcp_pcb *pcb, const struct net *net, const uint8_
            ip4_addr_eq(ip_2_ip4(&pcb->remote_ip), &from);
 }
 
-void net_timewait_recycle(struct net *net, const uint8_t *f, const struct vnet_tcp *t)
+void lw_timewait_recycle(struct lw_net *net, const uint8_t *f, const struct vnet_tcp *t)
 {
     if ((f[t->l4 + 13] & (VNET_SYN | VNET_ACK | VNET_RST | VNET_FIN)) != VNET_SYN) {
         return;

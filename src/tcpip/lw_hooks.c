@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
-#include "tcpip/net_int.h"
+#include "tcpip/lw.h"
 #include "tcpip/net_test.h"
 #include "uiw_hooks.h"
 
@@ -47,7 +47,7 @@ u32_t uiw_lwip_isn(const ip_addr_t *local_ip, u16_t local_port, const ip_addr_t 
     return (u32_t)((ns >> 6) + random_keyed_hash(key, sizeof key));
 }
 
-static bool on_link(const struct net *net, const ip4_addr_t *dest)
+static bool on_link(const struct lw_net *net, const ip4_addr_t *dest)
 {
     return ip4_addr_net_eq(dest, netif_ip4_addr(&net->nif), netif_ip4_netmask(&net->nif));
 }
@@ -55,9 +55,9 @@ static bool on_link(const struct net *net, const ip4_addr_t *dest)
 struct netif *uiw_lwip_route4(const ip4_addr_t *src, const ip4_addr_t *dest)
 {
     struct netif *near = NULL;
-    LIST_EACH(node, &net_all)
+    LIST_EACH(node, &lw_all)
     {
-        struct net *net = CONTAINER_OF(node, struct net, node);
+        struct lw_net *net = CONTAINER_OF(node, struct lw_net, node);
         if (src != NULL && ip4_addr_eq(src, netif_ip4_addr(&net->nif))) {
             return &net->nif;
         }

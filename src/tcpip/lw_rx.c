@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a stream has received: pbufs in a queue, lent out in pieces. Small pieces are gathered in
  * buffers, so that a peer that sends octet by octet costs neither memory nor long lists. */
-#include "tcpip/net_int.h"
+#include "tcpip/lw.h"
 
 enum {
     PIECE_SMALL = 512,
@@ -11,7 +11,7 @@ enum {
 
 /* --- the queue --- */
 
-static void queue(struct net_stream *s, struct pbuf *p)
+static void queue(struct lw_stream *s, struct pbuf *p)
 {
     p->next = NULL;
     p->tot_len = p->len;
@@ -28,7 +28,7 @@ static void free_one(struct pbuf *p)
     pbuf_free(p);
 }
 
-static void pop(struct net_stream *s)
+static void pop(struct lw_stream *s)
 {
     struct pbuf *p = s->rx_first;
     s->rx_first = p->next;
@@ -56,7 +56,7 @@ static bool gather(struct pbuf *into, const uint8_t *d, uint32_t n)
 
 /* The last piece and this one are small: they begin a gathering buffer that takes the last one's
  * place. A borrower may still look at that, so it lives on until the next consume. */
-static bool gather_anew(struct net_stream *s, const struct pbuf *p)
+static bool gather_anew(struct lw_stream *s, const struct pbuf *p)
 {
     struct pbuf *last = s->rx_last;
     uint32_t off = last == s->rx_first ? s->rx_off : 0;
@@ -83,7 +83,7 @@ static bool gather_anew(struct net_stream *s, const struct pbuf *p)
     return true;
 }
 
-static bool take_small(struct net_stream *s, const struct pbuf *p)
+static bool take_small(struct lw_stream *s, const struct pbuf *p)
 {
     if (s->rx_first == NULL || p->len >= PIECE_SMALL) {
         return false;
@@ -94,11 +94,11 @@ static bool take_small(struct net_stream *s, const struct pbuf *p)
     return s->rx_last->len < PIECE_SMALL && gather_anew(s, p);
 }
 
-void net_rx_append(struct net_stream *s, struct pbuf *p)
+void lw_rx_append(struct lw_stream *s, struct pbuf *p)
 {
     while (p != NULL) {
         struct pbuf *next = p->next;
-        s->rx_queued += p->len;
+        s->base.rx_queued += p->len;
         if (p->len == 0 || take_small(s, p)) {
             free_one(p);
         } else {
@@ -108,7 +108,7 @@ void net_rx_append(struct net_stream *s, struct pbuf *p)
     }
 }
 
-static void free_dead(struct net_stream *s)
+static void free_dead(struct lw_stream *s)
 {
     while (s->rx_dead != NULL) {
         struct pbuf *p = s->rx_dead;
@@ -117,19 +117,20 @@ static void free_dead(struct net_stream *s)
     }
 }
 
-void net_rx_drop(struct net_stream *s)
+void lw_rx_drop(struct lw_stream *s)
 {
     free_dead(s);
     while (s->rx_first != NULL) {
         pop(s);
     }
-    s->rx_queued = 0;
+    s->base.rx_queued = 0;
 }
 
 /* --- the face --- */
 
-uint32_t net_rx_peek(struct net_stream *s, struct span *v, uint32_t max)
+uint32_t lw_rx_peek(struct net_stream *stream, struct span *v, uint32_t max)
 {
+    struct lw_stream *s = lw_stream_of(stream);
     uint32_t n = 0, off = s->rx_off;
     for (struct pbuf *p = s->rx_first; p != NULL && n < max; p = p->next) {
         v[n].p = (const uint8_t *)p->payload + off;
@@ -141,15 +142,11 @@ uint32_t net_rx_peek(struct net_stream *s, struct span *v, uint32_t max)
     return n;
 }
 
-uint32_t net_rx_queued(const struct net_stream *s)
+void lw_rx_consume(struct net_stream *stream, uint32_t n)
 {
-    return s->rx_queued;
-}
-
-void net_rx_consume(struct net_stream *s, uint32_t n)
-{
-    n = min_u32(n, s->rx_queued);
-    s->rx_queued -= n;
+    struct lw_stream *s = lw_stream_of(stream);
+    n = min_u32(n, s->base.rx_queued);
+    s->base.rx_queued -= n;
     s->rx_credit += n;
     free_dead(s);
     s->rx_peeked = false;
@@ -162,7 +159,7 @@ void net_rx_consume(struct net_stream *s, uint32_t n)
         n -= left;
         pop(s);
     }
-    net_stream_dirty(s);
+    lw_stream_dirty(s);
 }
 
 /* --- the window --- */
@@ -170,7 +167,7 @@ void net_rx_consume(struct net_stream *s, uint32_t n)
 /* What lwIP's tcp_recved() does, but in one step, and with a measure of its own: lwIP would open the
  * window in steps of its MSS, which is our virtual one, and leave a peer without window scaling in
  * the lurch (RFC 9293 sec 3.8.6.2.2: an update is worth an MSS, or a good part of the buffer). */
-void net_rx_window(struct net_stream *s)
+void lw_rx_window(struct lw_stream *s)
 {
     struct tcp_pcb *pcb = s->pcb;
     if (s->rx_credit == 0) {
@@ -181,7 +178,7 @@ void net_rx_window(struct net_stream *s)
     s->rx_credit = 0;
     uint32_t opened = pcb->rcv_nxt + pcb->rcv_wnd - pcb->rcv_ann_right_edge;
     if (TCP_SEQ_LT(pcb->rcv_nxt + pcb->rcv_wnd, pcb->rcv_ann_right_edge) ||
-        opened < min_u32(most / 2, s->emss)) {
+        opened < min_u32(most / 2, s->base.emss)) {
         return;
     }
     pcb->rcv_ann_wnd = pcb->rcv_wnd;

@@ -4,16 +4,16 @@
 #include <stdlib.h>
 
 #include "base/random.h"
-#include "tcpip/net_int.h"
+#include "tcpip/lw.h"
 
 enum { BACKLOG_MAX = 255, PORT_FIRST = 49152 };
 
 /* --- addresses --- */
 
-void net_addr_fill(struct sockaddr_in *sin, const ip_addr_t *ip, uint16_t port)
+void lw_addr_fill(union net_addr *addr, const ip_addr_t *ip, uint16_t port)
 {
-    *sin = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
-    sin->sin_addr.s_addr = ip4_addr_get_u32(ip_2_ip4(ip));
+    addr->in4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
+    addr->in4.sin_addr.s_addr = ip4_addr_get_u32(ip_2_ip4(ip));
 }
 
 static int addr_get(const struct sockaddr *addr, struct sockaddr_in *out)
@@ -26,7 +26,8 @@ static int addr_get(const struct sockaddr *addr, struct sockaddr_in *out)
 }
 
 /* A local address: any is ours, too. NULL stands for any. */
-static int addr_local(const struct net *net, const struct sockaddr *addr, struct sockaddr_in *out)
+static int addr_local(const struct lw_net *net, const struct sockaddr *addr,
+                      struct sockaddr_in *out)
 {
     in_addr_t mine = netif_ip4_addr(&net->nif)->addr;
     *out = (struct sockaddr_in){.sin_family = AF_INET};
@@ -45,7 +46,7 @@ static int addr_local(const struct net *net, const struct sockaddr *addr, struct
 
 /* --- pcbs --- */
 
-static bool port_used(const struct tcp_pcb *pcb, const struct net *net, uint16_t port)
+static bool port_used(const struct tcp_pcb *pcb, const struct lw_net *net, uint16_t port)
 {
     for (; pcb != NULL; pcb = pcb->next) {
         if (pcb->local_port == port &&
@@ -58,7 +59,7 @@ static bool port_used(const struct tcp_pcb *pcb, const struct net *net, uint16_t
 
 /* RFC 6056 sec 3.3.3: hard to predict from outside, yet in turn for one destination, so that a port
  * comes again as late as can be (its last connection may be in TIME-WAIT at the peer). 0: none free. */
-static uint16_t port_choose(const struct net *net, const struct sockaddr_in *remote)
+static uint16_t port_choose(const struct lw_net *net, const struct sockaddr_in *remote)
 {
     static uint32_t turn;
     enum { SPAN = 65536 - PORT_FIRST };
@@ -78,7 +79,7 @@ static uint16_t port_choose(const struct net *net, const struct sockaddr_in *rem
 }
 
 /* Bound to the address and to the interface, so that several nets in one process stay apart. */
-static int pcb_new(struct net *net, uint16_t port, const struct sockaddr_in *remote,
+static int pcb_new(struct lw_net *net, uint16_t port, const struct sockaddr_in *remote,
                    struct tcp_pcb **out)
 {
     if (port == 0 && (port = port_choose(net, remote)) == 0) {
@@ -105,25 +106,25 @@ static int pcb_new(struct net *net, uint16_t port, const struct sockaddr_in *rem
 /* The connection is established; the application will have to take it. */
 static err_t on_accept(void *arg, struct tcp_pcb *pcb, err_t err)
 {
-    struct net_listener *l = arg;
+    struct lw_listener *l = arg;
     if (err != ERR_OK || pcb == NULL) {
         return ERR_VAL; /* lwIP had no memory for a pcb: the peer will try again */
     }
-    struct net_stream *s = net_stream_new(l->net);
+    struct lw_stream *s = lw_stream_new(l->net);
     if (s == NULL) {
         return ERR_MEM; /* lwIP resets the connection */
     }
-    net_stream_attach(s, pcb);
+    lw_stream_attach(s, pcb);
     s->up = true;
     s->listener = l;
     tcp_backlog_delayed(pcb);
     list_append(&l->waiting, &s->wait);
-    net_stream_dirty(s);
-    net_tell(l->net, &l->news, NET_EV_ACCEPT);
+    lw_stream_dirty(s);
+    net_tell(&l->net->base, &l->base.news, NET_EV_ACCEPT);
     return ERR_OK;
 }
 
-static int listen_start(struct net_listener *l, uint16_t port, int backlog)
+static int listen_start(struct lw_listener *l, uint16_t port, int backlog)
 {
     struct tcp_pcb *pcb;
     int r = pcb_new(l->net, port, NULL, &pcb);
@@ -143,66 +144,68 @@ static int listen_start(struct net_listener *l, uint16_t port, int backlog)
     return 0;
 }
 
-int net_listen(struct net *net, const struct sockaddr *addr, int backlog, void *user,
-               struct net_listener **out)
+int lw_listen(struct net *base, const struct sockaddr *addr, int backlog, struct net_listener **out)
 {
+    struct lw_net *net = lw_net_of(base);
     struct sockaddr_in sin;
     int r = addr_local(net, addr, &sin);
     if (r != 0) {
         return r;
     }
-    struct net_listener *l = calloc(1, sizeof *l);
+    struct lw_listener *l = calloc(1, sizeof *l);
     if (l == NULL) {
         return -ENOMEM;
     }
+    net_listener_init(&l->base, &net->base);
     l->net = net;
-    l->user = user;
     l->ip = sin.sin_addr;
     r = listen_start(l, ntohs(sin.sin_port), backlog);
     if (r != 0) {
         free(l);
         return r;
     }
-    net_news_init(&l->news, true);
     list_init(&l->waiting);
     list_append(&net->listeners, &l->node);
-    *out = l;
+    *out = &l->base;
     return 0;
 }
 
-void net_listener_addr(const struct net_listener *l, struct sockaddr_storage *out)
+void lw_listener_addr(const struct net_listener *listener, struct sockaddr_storage *out)
 {
+    const struct lw_listener *l = CONTAINER_OF(listener, const struct lw_listener, base);
     struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(l->port), .sin_addr = l->ip};
     memset(out, 0, sizeof *out);
     memcpy(out, &sin, sizeof sin);
 }
 
-void net_listener_close(struct net_listener *l)
+void lw_listener_close(struct net_listener *listener)
 {
+    struct lw_listener *l = CONTAINER_OF(listener, struct lw_listener, base);
     while (!list_empty(&l->waiting)) {
-        net_stream_close(CONTAINER_OF(l->waiting.next, struct net_stream, wait), true);
+        lw_stream_close(&CONTAINER_OF(l->waiting.next, struct lw_stream, wait)->base, true);
     }
     tcp_close(l->pcb); /* those still in their handshake are reset when it ends */
     list_remove(&l->node);
-    net_forget(&l->news);
+    net_forget(&l->base.news);
     free(l);
 }
 
-struct net_stream *net_accept(struct net_listener *l)
+struct net_stream *lw_accept(struct net_listener *listener)
 {
+    struct lw_listener *l = CONTAINER_OF(listener, struct lw_listener, base);
     struct list *node = list_shift(&l->waiting);
     if (node == NULL) {
         return NULL;
     }
-    struct net_stream *s = CONTAINER_OF(node, struct net_stream, wait);
+    struct lw_stream *s = CONTAINER_OF(node, struct lw_stream, wait);
     s->listener = NULL;
     if (s->pcb != NULL) {
         tcp_backlog_accepted(s->pcb);
     }
-    if (s->news.events != 0) {
-        net_tell(s->net, &s->news, s->news.events);
+    if (s->base.news.events != 0) {
+        net_tell(&s->net->base, &s->base.news, s->base.news.events);
     }
-    return s;
+    return &s->base;
 }
 
 /* --- connecting --- */
@@ -210,16 +213,16 @@ struct net_stream *net_accept(struct net_listener *l)
 static err_t on_connected(void *arg, struct tcp_pcb *pcb, err_t err)
 {
     (void)err;
-    struct net_stream *s = arg;
-    net_stream_attach(s, pcb); /* again: now the peer's MSS is known */
+    struct lw_stream *s = arg;
+    lw_stream_attach(s, pcb); /* again: now the peer's MSS is known */
     s->up = true;
     list_remove(&s->timed);
-    net_tell(s->net, &s->news, NET_EV_UP);
-    net_stream_dirty(s);
+    net_tell(&s->net->base, &s->base.news, NET_EV_UP);
+    lw_stream_dirty(s);
     return ERR_OK;
 }
 
-static bool reachable(const struct net *net, struct in_addr to)
+static bool reachable(const struct lw_net *net, struct in_addr to)
 {
     ip4_addr_t ip = {to.s_addr};
     const ip4_addr_t *mine = netif_ip4_addr(&net->nif);
@@ -231,35 +234,36 @@ static bool reachable(const struct net *net, struct in_addr to)
 }
 
 /* A connection that cannot even be tried fails like one that was: by its event. */
-static int connect_start(struct net_stream *s, uint16_t port)
+static int connect_start(struct lw_stream *s, uint16_t port)
 {
-    if (!reachable(s->net, s->remote.sin_addr)) {
-        net_stream_fail(s, -EHOSTUNREACH);
+    if (!reachable(s->net, s->base.remote.in4.sin_addr)) {
+        lw_stream_fail(s, -EHOSTUNREACH);
         return 0;
     }
     struct tcp_pcb *pcb;
-    int r = pcb_new(s->net, port, &s->remote, &pcb);
+    int r = pcb_new(s->net, port, &s->base.remote.in4, &pcb);
     if (r != 0) {
         return r;
     }
-    ip_addr_t to = IPADDR4_INIT(s->remote.sin_addr.s_addr);
-    struct sockaddr_in remote = s->remote;
-    net_stream_attach(s, pcb);
-    s->remote = remote;
+    ip_addr_t to = IPADDR4_INIT(s->base.remote.in4.sin_addr.s_addr);
+    struct sockaddr_in remote = s->base.remote.in4;
+    lw_stream_attach(s, pcb);
+    s->base.remote.in4 = remote;
     s->net->out_pcb = NULL;
     err_t err = tcp_connect(pcb, &to, ntohs(remote.sin_port), on_connected);
     if (err != ERR_OK) {
-        net_stream_detach(s);
+        lw_stream_detach(s);
         tcp_abort(pcb);
         return err == ERR_USE ? -EADDRINUSE : err == ERR_MEM ? -ENOMEM : -EINVAL;
     }
-    net_stream_deadline(s, net_now_ms() + NET_CONNECT_MS);
+    lw_stream_deadline(s, net_now_ms() + LW_CONNECT_MS);
     return 0;
 }
 
-int net_connect(struct net *net, const struct sockaddr *local, const struct sockaddr *remote,
-                void *user, struct net_stream **out)
+int lw_connect(struct net *base, const struct sockaddr *local, const struct sockaddr *remote,
+               struct net_stream **out)
 {
+    struct lw_net *net = lw_net_of(base);
     struct sockaddr_in from, to;
     int r = addr_local(net, local, &from);
     if (r == 0) {
@@ -271,18 +275,17 @@ int net_connect(struct net *net, const struct sockaddr *local, const struct sock
     if (r != 0) {
         return r;
     }
-    struct net_stream *s = net_stream_new(net);
+    struct lw_stream *s = lw_stream_new(net);
     if (s == NULL) {
         return -ENOMEM;
     }
-    s->user = user;
-    s->remote = to;
-    s->local = from;
+    s->base.remote.in4 = to;
+    s->base.local.in4 = from;
     r = connect_start(s, ntohs(from.sin_port));
     if (r != 0) {
-        net_stream_free(s);
+        lw_stream_free(s);
         return r;
     }
-    *out = s;
+    *out = &s->base;
     return 0;
 }

@@ -4,23 +4,23 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "tcpip/net_int.h"
+#include "tcpip/lw.h"
 
 enum {
     PUSH_AT_ONCE = 8,
-    /* What net_tx_room() tells at most, and what that may take: any two chunks that follow each other
+    /* What lw_tx_room() tells at most, and what that may take: any two chunks that follow each other
      * hold more than one chunk's worth of pieces; a lent piece may be split between segments. */
-    ROOM_MAX = 2 * NET_CHUNK,
+    ROOM_MAX = 2 * LW_CHUNK,
     CHUNK_STOCK = 5,
     ITEMS_SPARE = 44,
-    ITEMS_OF_PIECE = 2, /* what one more commit or lend adds; keeps what net_tx_room() promised */
+    ITEMS_OF_PIECE = 2, /* what one more commit or lend adds; keeps what lw_tx_room() promised */
 };
 
 /* --- chunks --- */
 
-static struct net_chunk *chunk_new(struct net *net)
+static struct lw_chunk *chunk_new(struct lw_net *net)
 {
-    struct net_chunk *c = net->chunks;
+    struct lw_chunk *c = net->chunks;
     if (c != NULL) {
         net->chunks = c->next;
         net->chunk_count--;
@@ -37,25 +37,25 @@ static struct net_chunk *chunk_new(struct net *net)
     return c;
 }
 
-static void chunk_free(struct net *net, struct net_chunk *c)
+static void chunk_free(struct lw_net *net, struct lw_chunk *c)
 {
     c->next = net->chunks;
     net->chunks = c;
     net->chunk_count++;
 }
 
-void net_chunks_free(struct net *net)
+void lw_chunks_free(struct lw_net *net)
 {
     while (net->chunks != NULL) {
-        struct net_chunk *c = net->chunks;
+        struct lw_chunk *c = net->chunks;
         net->chunks = c->next;
         free(c);
     }
 }
 
-static void pop_chunk(struct net_stream *s)
+static void pop_chunk(struct lw_stream *s)
 {
-    struct net_chunk *c = s->tx_first;
+    struct lw_chunk *c = s->tx_first;
     s->tx_first = c->next;
     if (s->tx_first == NULL) {
         s->tx_last = NULL;
@@ -64,10 +64,10 @@ static void pop_chunk(struct net_stream *s)
 }
 
 /* The last chunk goes only when nothing may follow in it: then an idle connection holds none. */
-static void release_chunks(struct net_stream *s)
+static void release_chunks(struct lw_stream *s)
 {
-    bool idle = s->tx_acked == s->tx_queued && s->tx_reserved == 0;
-    while (s->tx_first != NULL && s->tx_first->end <= s->tx_acked &&
+    bool idle = s->base.tx_acked == s->base.tx_queued && s->tx_reserved == 0;
+    while (s->tx_first != NULL && s->tx_first->end <= s->base.tx_acked &&
            (s->tx_first != s->tx_last || idle)) {
         pop_chunk(s);
     }
@@ -75,11 +75,11 @@ static void release_chunks(struct net_stream *s)
 
 /* --- copies of what was lent --- */
 
-static void release_copies(struct net_stream *s, uint64_t acked)
+static void release_copies(struct lw_stream *s, uint64_t acked)
 {
-    struct net_copy **at = &s->tx_copies;
+    struct lw_copy **at = &s->tx_copies;
     while (*at != NULL) {
-        struct net_copy *c = *at;
+        struct lw_copy *c = *at;
         if (c->until <= acked) {
             *at = c->next;
             free(c);
@@ -89,16 +89,16 @@ static void release_copies(struct net_stream *s, uint64_t acked)
     }
 }
 
-void net_tx_on_acked(struct net_stream *s, uint32_t n)
+void lw_tx_on_acked(struct lw_stream *s, uint32_t n)
 {
-    s->tx_acked += n;
+    s->base.tx_acked += n;
     release_chunks(s);
     if (s->tx_copies != NULL) {
-        release_copies(s, s->tx_acked);
+        release_copies(s, s->base.tx_acked);
     }
 }
 
-void net_tx_drop(struct net_stream *s)
+void lw_tx_drop(struct lw_stream *s)
 {
     release_copies(s, UINT64_MAX);
     while (s->tx_first != NULL) {
@@ -110,16 +110,16 @@ void net_tx_drop(struct net_stream *s)
 
 /* --- room --- */
 
-static bool may_send(const struct net_stream *s)
+static bool may_send(const struct lw_stream *s)
 {
     return s->pcb != NULL && s->up && !s->fin_out;
 }
 
-/* Chunks in stock, so that what net_tx_room() promises needs no allocation. */
-static bool stocked(struct net *net)
+/* Chunks in stock, so that what lw_tx_room() promises needs no allocation. */
+static bool stocked(struct lw_net *net)
 {
     while (net->chunk_count < CHUNK_STOCK) {
-        struct net_chunk *c = aligned_alloc(64, sizeof *c);
+        struct lw_chunk *c = aligned_alloc(64, sizeof *c);
         if (c == NULL) {
             net->starved = true;
             return false;
@@ -130,48 +130,49 @@ static bool stocked(struct net *net)
 }
 
 /* With so many items to spare. */
-static uint32_t room(const struct net_stream *s, uint32_t spare)
+static uint32_t room(const struct lw_stream *s, uint32_t spare)
 {
-    if (!may_send(s) || s->item_count + spare > NET_ITEMS || !stocked(s->net)) {
+    if (!may_send(s) || s->item_count + spare > LW_ITEMS || !stocked(s->net)) {
         return 0;
     }
-    uint64_t limit = min_u32(min_u32(s->pcb->cwnd, s->pcb->snd_wnd), TCP_SND_BUF) + NET_AHEAD;
-    uint64_t used = s->tx_queued - s->tx_acked;
+    uint64_t limit = min_u32(min_u32(s->pcb->cwnd, s->pcb->snd_wnd), TCP_SND_BUF) + LW_AHEAD;
+    uint64_t used = s->base.tx_queued - s->base.tx_acked;
     return limit > used ? (uint32_t)min_u64(limit - used, ROOM_MAX) : 0;
 }
 
-uint32_t net_tx_room(struct net_stream *s)
+uint32_t lw_tx_room(struct net_stream *stream)
 {
+    struct lw_stream *s = lw_stream_of(stream);
     uint32_t n = room(s, ITEMS_SPARE);
-    s->want_room |= n < NET_CHUNK;
+    s->want_room |= n < LW_CHUNK;
     return n;
 }
 
-static bool refuse(struct net_stream *s)
+static bool refuse(struct lw_stream *s)
 {
     s->want_room = true;
     return false;
 }
 
 /* A chunk's worth is what the owner may ask for at most, and he is not called for less. */
-void net_tx_tell_room(struct net_stream *s)
+void lw_tx_tell_room(struct lw_stream *s)
 {
-    if (s->want_room && !s->orphan && s->listener == NULL && room(s, ITEMS_SPARE) >= NET_CHUNK) {
+    if (s->want_room && !s->orphan && s->listener == NULL && room(s, ITEMS_SPARE) >= LW_CHUNK) {
         s->want_room = false;
-        net_tell(s->net, &s->news, NET_EV_ROOM);
+        net_tell(&s->net->base, &s->base.news, NET_EV_ROOM);
     }
 }
 
 /* --- queueing --- */
 
-static struct net_item *last_item(struct net_stream *s)
+static struct lw_item *last_item(struct lw_stream *s)
 {
-    return &s->items[(s->item_first + s->item_count - 1) % NET_ITEMS];
+    return &s->items[(s->item_first + s->item_count - 1) % LW_ITEMS];
 }
 
-static void add_item(struct net_stream *s, struct net_item item)
+static void add_item(struct lw_stream *s, struct lw_item item)
 {
-    struct net_item *last = last_item(s);
+    struct lw_item *last = last_item(s);
     if (s->item_count > 0 && !item.head && item.lent == last->lent && last->p + last->n == item.p) {
         last->n += item.n;
     } else {
@@ -179,19 +180,20 @@ static void add_item(struct net_stream *s, struct net_item item)
         *last_item(s) = item;
     }
     s->tx_fill = (item.head ? 0 : s->tx_fill) + item.n;
-    s->tx_queued += item.n;
-    net_stream_dirty(s);
+    s->base.tx_queued += item.n;
+    lw_stream_dirty(s);
 }
 
-uint8_t *net_tx_reserve(struct net_stream *s, uint32_t n)
+uint8_t *lw_tx_reserve(struct net_stream *stream, uint32_t n)
 {
-    if (n > NET_CHUNK || room(s, ITEMS_OF_PIECE) < n) {
+    struct lw_stream *s = lw_stream_of(stream);
+    if (n > LW_CHUNK || room(s, ITEMS_OF_PIECE) < n) {
         refuse(s);
         return NULL;
     }
-    net_stream_widen(s);
-    struct net_chunk *c = s->tx_last;
-    if (c == NULL || NET_CHUNK - c->used < n) {
+    lw_stream_widen(s);
+    struct lw_chunk *c = s->tx_last;
+    if (c == NULL || LW_CHUNK - c->used < n) {
         c = chunk_new(s->net);
         if (c == NULL) {
             refuse(s);
@@ -209,73 +211,65 @@ uint8_t *net_tx_reserve(struct net_stream *s, uint32_t n)
     return c->data + c->used;
 }
 
-void net_tx_commit(struct net_stream *s, uint32_t n)
+void lw_tx_commit(struct net_stream *stream, uint32_t n)
 {
-    struct net_chunk *c = s->tx_last;
+    struct lw_stream *s = lw_stream_of(stream);
+    struct lw_chunk *c = s->tx_last;
     n = min_u32(n, s->tx_reserved);
     s->tx_reserved = 0;
     if (n == 0) {
         return;
     }
-    add_item(s, (struct net_item){c->data + c->used, n, s->tx_head, false});
+    add_item(s, (struct lw_item){c->data + c->used, n, s->tx_head, false});
     c->used += n;
-    c->end = s->tx_queued;
+    c->end = s->base.tx_queued;
 }
 
 /* Lent pieces fill the present segment to its end and go on in the next. */
-bool net_tx_lend(struct net_stream *s, const void *p, uint32_t n)
+bool lw_tx_lend(struct net_stream *stream, const void *p, uint32_t n)
 {
+    struct lw_stream *s = lw_stream_of(stream);
     if (room(s, ITEMS_OF_PIECE) < n) {
         return refuse(s);
     }
-    net_stream_widen(s);
+    lw_stream_widen(s);
     const uint8_t *d = p;
     uint32_t mss = s->pcb->mss;
     bool head = s->item_count == 0 || s->tx_fill >= mss;
     if (!head && n > mss - s->tx_fill) {
         uint32_t first = mss - s->tx_fill;
-        add_item(s, (struct net_item){d, first, false, true});
+        add_item(s, (struct lw_item){d, first, false, true});
         d += first;
         n -= first;
         head = true;
     }
     if (n > 0) {
-        add_item(s, (struct net_item){d, n, head, true});
+        add_item(s, (struct lw_item){d, n, head, true});
     }
     return true;
 }
 
-uint64_t net_tx_queued(const struct net_stream *s)
-{
-    return s->tx_queued;
-}
-
-uint64_t net_tx_acked(const struct net_stream *s)
-{
-    return s->tx_acked;
-}
-
 /* --- handing over to TCP --- */
 
-static void eat_item(struct net_stream *s, uint32_t n)
+static void eat_item(struct lw_stream *s, uint32_t n)
 {
-    struct net_item *it = &s->items[s->item_first];
+    struct lw_item *it = &s->items[s->item_first];
     it->p += n;
     it->n -= n;
     it->head = true; /* what is left of it begins the next segment */
     if (it->n == 0) {
-        s->item_first = (s->item_first + 1) % NET_ITEMS;
+        s->item_first = (s->item_first + 1) % LW_ITEMS;
         s->item_count--;
     }
 }
 
 /* Gives TCP the pieces of one segment; returns its length. */
-static uint32_t push_segment(struct net_stream *s)
+static uint32_t push_segment(struct lw_stream *s)
 {
     struct tcp_pcb *pcb = s->pcb;
     uint32_t done = 0, mss = pcb->mss;
-    for (uint32_t i = 0; i < NET_SEG_ITEMS && s->item_count > 0 && done < mss; i++) {
-        struct net_item *it = &s->items[s->item_first];
+    for (uint32_t i = 0; i < LW_SEG_ITEMS && s->item_count > 0 && done < mss; i++) {
+        struct lw_item *it = &s->items[s->item_first];
         if (done > 0 && it->head) {
             break;
         }
@@ -294,7 +288,7 @@ static uint32_t push_segment(struct net_stream *s)
 /* lwIP would fill a segment that waits to be sent with the beginning of the next, so it is given the
  * next only when none waits, or when the last one is full. A few at a time, since lwIP walks all
  * that is unacknowledged before it sends. */
-static uint32_t push_some(struct net_stream *s)
+static uint32_t push_some(struct lw_stream *s)
 {
     uint32_t count = 0, mss = s->pcb->mss, n = mss;
     while (count < PUSH_AT_ONCE && n == mss && s->item_count > 0) {
@@ -304,7 +298,7 @@ static uint32_t push_some(struct net_stream *s)
     return count;
 }
 
-void net_tx_push(struct net_stream *s)
+void lw_tx_push(struct lw_stream *s)
 {
     struct tcp_pcb *pcb = s->pcb;
     if (pcb->unsent != NULL) {
@@ -317,7 +311,7 @@ void net_tx_push(struct net_stream *s)
         }
         tcp_output(pcb);
     }
-    net_tx_tell_room(s);
+    lw_tx_tell_room(s);
 }
 
 /* --- taking lent memory back --- */
@@ -328,19 +322,19 @@ static bool touches(const void *payload, uint32_t len, uintptr_t from, uint64_t 
     return at < from ? from - at < len : at - from < n;
 }
 
-static bool in_chunk(const struct net_stream *s, const void *payload)
+static bool in_chunk(const struct lw_stream *s, const void *payload)
 {
-    for (const struct net_chunk *c = s->tx_first; c != NULL; c = c->next) {
-        if ((uintptr_t)payload - (uintptr_t)c->data < NET_CHUNK) {
+    for (const struct lw_chunk *c = s->tx_first; c != NULL; c = c->next) {
+        if ((uintptr_t)payload - (uintptr_t)c->data < LW_CHUNK) {
             return true;
         }
     }
     return false;
 }
 
-static bool in_copies(const struct net_stream *s, const void *payload)
+static bool in_copies(const struct lw_stream *s, const void *payload)
 {
-    for (const struct net_copy *c = s->tx_copies; c != NULL; c = c->next) {
+    for (const struct lw_copy *c = s->tx_copies; c != NULL; c = c->next) {
         if (c->data == payload) {
             return true;
         }
@@ -349,20 +343,20 @@ static bool in_copies(const struct net_stream *s, const void *payload)
 }
 
 /* A copy that lives until all that is queued now is acknowledged; NULL without memory. */
-static const uint8_t *keep_copy(struct net_stream *s, const void *p, uint32_t n)
+static const uint8_t *keep_copy(struct lw_stream *s, const void *p, uint32_t n)
 {
-    struct net_copy *c = malloc(sizeof *c + n);
+    struct lw_copy *c = malloc(sizeof *c + n);
     if (c == NULL) {
         return NULL;
     }
     memcpy(c->data, p, n);
-    c->until = s->tx_queued;
+    c->until = s->base.tx_queued;
     c->next = s->tx_copies;
     s->tx_copies = c;
     return c->data;
 }
 
-static bool unlend_segments(struct net_stream *s, struct tcp_seg *seg, uintptr_t from, uint64_t n)
+static bool unlend_segments(struct lw_stream *s, struct tcp_seg *seg, uintptr_t from, uint64_t n)
 {
     for (; seg != NULL; seg = seg->next) {
         /* The first pbuf has the headers, in memory of lwIP's own. */
@@ -381,10 +375,10 @@ static bool unlend_segments(struct net_stream *s, struct tcp_seg *seg, uintptr_t
     return true;
 }
 
-static bool unlend_items(struct net_stream *s, uintptr_t from, uint64_t n)
+static bool unlend_items(struct lw_stream *s, uintptr_t from, uint64_t n)
 {
     for (uint32_t i = 0; i < s->item_count; i++) {
-        struct net_item *it = &s->items[(s->item_first + i) % NET_ITEMS];
+        struct lw_item *it = &s->items[(s->item_first + i) % LW_ITEMS];
         if (!it->lent || !touches(it->p, it->n, from, n)) {
             continue;
         }
@@ -398,21 +392,22 @@ static bool unlend_items(struct net_stream *s, uintptr_t from, uint64_t n)
     return true;
 }
 
-static bool unlend(struct net_stream *s, uintptr_t from, uint64_t n)
+static bool unlend(struct lw_stream *s, uintptr_t from, uint64_t n)
 {
     return unlend_segments(s, s->pcb->unacked, from, n) &&
            unlend_segments(s, s->pcb->unsent, from, n) && unlend_items(s, from, n);
 }
 
-bool net_tx_unlend_all(struct net_stream *s)
+bool lw_tx_unlend_all(struct lw_stream *s)
 {
     return unlend(s, 0, UINT64_MAX);
 }
 
 /* The memory is about to vanish, so without memory for a copy the connection has to go. */
-void net_tx_unlend(struct net_stream *s, const void *p, uint64_t n)
+void lw_tx_unlend(struct net_stream *stream, const void *p, uint64_t n)
 {
+    struct lw_stream *s = lw_stream_of(stream);
     if (s->pcb != NULL && s->up && n > 0 && !unlend(s, (uintptr_t)p, n)) {
-        net_stream_fail(s, -ENOMEM);
+        lw_stream_fail(s, -ENOMEM);
     }
 }

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "lwip/etharp.h"
 #include "netif/ethernet.h"
-#include "tcpip/net_int.h"
+#include "tcpip/lw.h"
 
 enum { IP_PROTOCOL = VNET_ETH + 9 };
 
@@ -20,7 +20,7 @@ static void free_frames(struct frame *f)
     }
 }
 
-static bool for_us(const struct net *net, const uint8_t *f)
+static bool for_us(const struct lw_net *net, const uint8_t *f)
 {
     return memcmp(f, net->nif.hwaddr, 6) == 0;
 }
@@ -31,7 +31,8 @@ static bool is_broadcast(const uint8_t *f)
 }
 
 /* The filter that a network card would be; protocols we do not speak stay out as well. */
-static bool wanted(const struct net *net, const struct frame *f, struct vnet_tcp *t, bool *is_tcp)
+static bool wanted(const struct lw_net *net, const struct frame *f, struct vnet_tcp *t,
+                   bool *is_tcp)
 {
     *is_tcp = false;
     uint32_t rest = f->next != NULL ? f->next->len : 0;
@@ -50,7 +51,7 @@ static bool wanted(const struct net *net, const struct frame *f, struct vnet_tcp
     return !*is_tcp || vnet_find_tcp(f->data, f->len, f->len + rest, t);
 }
 
-void net_input(struct net *net, struct frame *f)
+void lw_input(struct lw_net *net, struct frame *f)
 {
     struct vnet_tcp t;
     bool is_tcp;
@@ -66,7 +67,7 @@ void net_input(struct net *net, struct frame *f)
         return;
     }
     if (is_tcp) {
-        net_timewait_recycle(net, f->data, &t);
+        lw_timewait_recycle(net, f->data, &t);
     }
     struct frame *rest = f->next;
     f->next = NULL;
@@ -78,7 +79,7 @@ void net_input(struct net *net, struct frame *f)
 }
 
 /* What the segments of this connection are cut at. */
-static uint32_t segment_of(const struct net *net, const uint8_t *f, const struct vnet_tcp *t)
+static uint32_t segment_of(const struct lw_net *net, const uint8_t *f, const struct vnet_tcp *t)
 {
     uint16_t local = get_be16(f + t->l4), remote = get_be16(f + t->l4 + 2);
     ip4_addr_t ip;
@@ -90,8 +91,8 @@ static uint32_t segment_of(const struct net *net, const uint8_t *f, const struct
         if (pcb->local_port == local && pcb->remote_port == remote &&
             pcb->netif_idx == netif_get_index(&net->nif) &&
             ip4_addr_eq(ip_2_ip4(&pcb->remote_ip), &ip)) {
-            const struct net_stream *s = pcb->callback_arg;
-            return s != NULL && pcb->state != SYN_RCVD ? s->emss : 0;
+            const struct lw_stream *s = pcb->callback_arg;
+            return s != NULL && pcb->state != SYN_RCVD ? s->base.emss : 0;
         }
         pcb = listed ? pcb->next : tcp_active_pcbs;
         listed = true;
@@ -118,7 +119,7 @@ static void put_pieces(struct link_tx *t, const struct pbuf *p, uint32_t skip)
 }
 
 /* The headers leave from a copy: what they get here is for this transmission only. */
-static void put_tcp(struct net *net, const struct pbuf *p, const struct vnet_tcp *t)
+static void put_tcp(struct lw_net *net, const struct pbuf *p, const struct vnet_tcp *t)
 {
     uint8_t *head = net->tx_head;
     memcpy(head, p->payload, t->pay);
@@ -127,7 +128,7 @@ static void put_tcp(struct net *net, const struct pbuf *p, const struct vnet_tcp
     }
     if (!net->link->memory) {
         uint32_t whole = net->link->mtu - (t->pay - VNET_ETH);
-        uint32_t gso = t->end - t->pay > NET_SEG_MIN ? segment_of(net, head, t) : 0;
+        uint32_t gso = t->end - t->pay > LW_SEG_MIN ? segment_of(net, head, t) : 0;
         vnet_offload(head, t, gso != 0 ? gso : whole, &net->tx.vh);
     }
     net->tx.v[1].iov_base = head;
@@ -138,7 +139,7 @@ static void put_tcp(struct net *net, const struct pbuf *p, const struct vnet_tcp
 
 static err_t link_output(struct netif *nif, struct pbuf *p)
 {
-    struct net *net = nif->state;
+    struct lw_net *net = nif->state;
     struct link_tx *tx = &net->tx;
     struct vnet_tcp t;
     memset(&tx->vh, 0, sizeof tx->vh);
@@ -164,7 +165,7 @@ static err_t link_output(struct netif *nif, struct pbuf *p)
 }
 
 /* To our own address: taken in at the next turn, as lwIP cannot be entered from within. */
-static err_t output_to_self(struct net *net, const struct pbuf *p)
+static err_t output_to_self(struct lw_net *net, const struct pbuf *p)
 {
     uint32_t len = VNET_ETH + p->tot_len;
     struct frame *f = len <= FRAME_MAX ? frame_new(len) : NULL;
@@ -183,7 +184,7 @@ static err_t output_to_self(struct net *net, const struct pbuf *p)
     return ERR_OK;
 }
 
-uint32_t net_input_self(struct net *net)
+uint32_t lw_input_self(struct lw_net *net)
 {
     uint32_t n = 0;
     /* What this brings forth is for the next turn. */
@@ -192,7 +193,7 @@ uint32_t net_input_self(struct net *net)
     while (f != NULL) {
         struct frame *next = f->next;
         f->next = NULL;
-        net_input(net, f);
+        lw_input(net, f);
         f = next;
         n++;
     }
@@ -212,9 +213,9 @@ static err_t output_ip4(struct netif *nif, struct pbuf *p, const ip4_addr_t *ip)
     return etharp_output(nif, p, ip);
 }
 
-err_t net_netif_init(struct netif *nif)
+err_t lw_netif_init(struct netif *nif)
 {
-    struct net *net = nif->state;
+    struct lw_net *net = nif->state;
     nif->name[0] = 'u';
     nif->name[1] = 'w';
     nif->output = output_ip4;
@@ -231,7 +232,7 @@ err_t net_netif_init(struct netif *nif)
     return ERR_OK;
 }
 
-bool net_resolved(struct net *net, struct in_addr ip)
+bool lw_resolved(struct lw_net *net, struct in_addr ip)
 {
     ip4_addr_t hop = {ip.s_addr};
     if (ip4_addr_eq(&hop, netif_ip4_addr(&net->nif))) {
@@ -245,7 +246,7 @@ bool net_resolved(struct net *net, struct in_addr ip)
     return etharp_find_addr(&net->nif, &hop, &mac, &found) >= 0;
 }
 
-void net_announce(struct net *net)
+void lw_announce(struct lw_net *net)
 {
     etharp_gratuitous(&net->nif);
 }

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "tcpip/net_int.h"
+#include "tcpip/lw.h"
 
 enum {
     KEEP_IDLE_MS = 15000,
@@ -14,15 +14,15 @@ enum {
     FIRST_SEGMENTS = 10, /* initial window, RFC 6928 */
 };
 
-struct net_stream *net_stream_new(struct net *net)
+struct lw_stream *lw_stream_new(struct lw_net *net)
 {
-    struct net_stream *s = calloc(1, sizeof *s);
+    struct lw_stream *s = calloc(1, sizeof *s);
     if (s == NULL) {
         return NULL;
     }
+    net_stream_init(&s->base, &net->base);
     s->net = net;
     list_append(&net->streams, &s->node);
-    net_news_init(&s->news, false);
     list_init(&s->dirty);
     list_init(&s->timed);
     list_init(&s->wait);
@@ -30,39 +30,39 @@ struct net_stream *net_stream_new(struct net *net)
 }
 
 /* The pcb must be gone or detached. */
-void net_stream_free(struct net_stream *s)
+void lw_stream_free(struct lw_stream *s)
 {
     list_remove(&s->node);
     list_remove(&s->dirty);
     list_remove(&s->timed);
     list_remove(&s->wait);
-    net_forget(&s->news);
-    net_rx_drop(s);
-    net_tx_drop(s);
+    net_forget(&s->base.news);
+    lw_rx_drop(s);
+    lw_tx_drop(s);
     free(s);
 }
 
-/* Before it is accepted nobody can ask for a stream's news; net_accept() makes up for it. */
-static void tell(struct net_stream *s, unsigned events)
+/* Before it is accepted nobody can ask for a stream's news; lw_accept() makes up for it. */
+static void tell(struct lw_stream *s, unsigned events)
 {
     if (s->orphan) {
         return;
     }
     if (s->listener != NULL) {
-        s->news.events |= events;
+        s->base.news.events |= events;
     } else {
-        net_tell(s->net, &s->news, events);
+        net_tell(&s->net->base, &s->base.news, events);
     }
 }
 
-void net_stream_dirty(struct net_stream *s)
+void lw_stream_dirty(struct lw_stream *s)
 {
     if (list_empty(&s->dirty)) {
         list_append(&s->net->dirty, &s->dirty);
     }
 }
 
-void net_stream_deadline(struct net_stream *s, uint64_t at)
+void lw_stream_deadline(struct lw_stream *s, uint64_t at)
 {
     s->deadline = at;
     if (list_empty(&s->timed)) {
@@ -72,21 +72,21 @@ void net_stream_deadline(struct net_stream *s, uint64_t at)
 
 /* --- the end of a connection --- */
 
-static void closed(struct net_stream *s, int error)
+static void closed(struct lw_stream *s, int error)
 {
     s->pcb = NULL;
     s->up = false;
     s->closed = true;
-    if (s->error == 0) {
-        s->error = error;
+    if (s->base.error == 0) {
+        s->base.error = error;
     }
     s->gone = false;
     list_remove(&s->timed);
     list_remove(&s->dirty);
-    net_tx_drop(s);
+    lw_tx_drop(s);
     if (s->orphan || s->listener != NULL) {
         /* Nobody knows it but lwIP, which may be about to report that it destroys the pcb. */
-        net_forget(&s->news);
+        net_forget(&s->base.news);
         list_remove(&s->wait);
         list_remove(&s->node);
         list_append(&s->net->dead, &s->node);
@@ -95,14 +95,14 @@ static void closed(struct net_stream *s, int error)
     tell(s, NET_EV_CLOSED);
 }
 
-void net_streams_reap(struct net *net)
+void lw_streams_reap(struct lw_net *net)
 {
     while (!list_empty(&net->dead)) {
-        net_stream_free(CONTAINER_OF(net->dead.next, struct net_stream, node));
+        lw_stream_free(CONTAINER_OF(net->dead.next, struct lw_stream, node));
     }
 }
 
-static int error_of(const struct net_stream *s, err_t err)
+static int error_of(const struct lw_stream *s, err_t err)
 {
     switch (err) {
     case ERR_CLSD: return 0; /* both directions ended in order */
@@ -116,7 +116,7 @@ static int error_of(const struct net_stream *s, err_t err)
 
 static void on_err(void *arg, err_t err)
 {
-    struct net_stream *s = arg;
+    struct lw_stream *s = arg;
     if (s != NULL && (s->pcb != NULL || s->gone)) {
         closed(s, error_of(s, err));
     }
@@ -127,17 +127,17 @@ static void on_err(void *arg, err_t err)
 static void on_destroy(u8_t id, void *data)
 {
     (void)id;
-    struct net_stream *s = data;
+    struct lw_stream *s = data;
     if (s != NULL && s->pcb != NULL) {
         s->pcb = NULL;
         s->gone = true;
-        net_stream_dirty(s);
+        lw_stream_dirty(s);
     }
 }
 
 static const struct tcp_ext_arg_callbacks ext_callbacks = {.destroy = on_destroy};
 
-void net_stream_detach(struct net_stream *s)
+void lw_stream_detach(struct lw_stream *s)
 {
     struct tcp_pcb *pcb = s->pcb;
     tcp_arg(pcb, NULL);
@@ -148,9 +148,9 @@ void net_stream_detach(struct net_stream *s)
     s->pcb = NULL;
 }
 
-void net_stream_fail(struct net_stream *s, int error)
+void lw_stream_fail(struct lw_stream *s, int error)
 {
-    s->error = error;
+    s->base.error = error;
     if (s->pcb != NULL) {
         tcp_abort(s->pcb); /* calls on_err() */
     } else {
@@ -159,25 +159,25 @@ void net_stream_fail(struct net_stream *s, int error)
 }
 
 /* Both FINs are through: lwIP keeps the pcb in TIME_WAIT, the stream does not need it. */
-static bool ended(struct net_stream *s)
+static bool ended(struct lw_stream *s)
 {
     if (s->pcb == NULL || s->pcb->state != TIME_WAIT) {
         return false;
     }
-    net_stream_detach(s);
+    lw_stream_detach(s);
     closed(s, 0);
     return true;
 }
 
-void net_stream_link_down(struct net_stream *s)
+void lw_stream_link_down(struct lw_stream *s)
 {
     if (s->up && !ended(s)) {
-        net_stream_fail(s, -ECONNRESET);
+        lw_stream_fail(s, -ECONNRESET);
     }
 }
 
 /* What was lost while nobody was there is sent again now, not at some time. */
-void net_stream_link_up(struct net_stream *s)
+void lw_stream_link_up(struct lw_stream *s)
 {
     if (s->pcb != NULL && s->pcb->state == SYN_SENT) {
         tcp_rexmit_rto(s->pcb);
@@ -190,8 +190,8 @@ static err_t on_recv(void *arg, struct tcp_pcb *pcb, struct pbuf *p, err_t err)
 {
     (void)pcb;
     (void)err;
-    struct net_stream *s = arg;
-    net_stream_dirty(s);
+    struct lw_stream *s = arg;
+    lw_stream_dirty(s);
     if (p == NULL) {
         s->fin_in = true;
         tell(s, NET_EV_FIN);
@@ -199,7 +199,7 @@ static err_t on_recv(void *arg, struct tcp_pcb *pcb, struct pbuf *p, err_t err)
         s->rx_credit += p->tot_len;
         pbuf_free(p);
     } else {
-        net_rx_append(s, p);
+        lw_rx_append(s, p);
         tell(s, NET_EV_DATA);
     }
     return ERR_OK;
@@ -208,15 +208,15 @@ static err_t on_recv(void *arg, struct tcp_pcb *pcb, struct pbuf *p, err_t err)
 static err_t on_sent(void *arg, struct tcp_pcb *pcb, u16_t len)
 {
     (void)pcb;
-    struct net_stream *s = arg;
-    net_tx_on_acked(s, len);
+    struct lw_stream *s = arg;
+    lw_tx_on_acked(s, len);
     tell(s, NET_EV_ACKED);
-    net_tx_tell_room(s);
-    net_stream_dirty(s);
+    lw_tx_tell_room(s);
+    lw_stream_dirty(s);
     return ERR_OK;
 }
 
-void net_stream_attach(struct net_stream *s, struct tcp_pcb *pcb)
+void lw_stream_attach(struct lw_stream *s, struct tcp_pcb *pcb)
 {
     s->pcb = pcb;
     tcp_arg(pcb, s);
@@ -230,11 +230,11 @@ void net_stream_attach(struct net_stream *s, struct tcp_pcb *pcb)
     pcb->keep_idle = KEEP_IDLE_MS;
     pcb->keep_intvl = KEEP_INTERVAL_MS;
     pcb->keep_cnt = KEEP_PROBES;
-    s->emss = max_u32(min_u32(pcb->mss, s->net->link->mtu - VNET_IP4 - VNET_TCP), NET_SEG_MIN);
+    s->base.emss = max_u32(min_u32(pcb->mss, s->net->link->mtu - VNET_IP4 - VNET_TCP), LW_SEG_MIN);
     /* FPDUs are multiples of 4: only segments that are, too, begin with one (RFC 5044 sec 5.1). */
-    s->emss = min_u32(s->emss, NET_SEG_MAX) & ~3u;
-    net_addr_fill(&s->local, &pcb->local_ip, pcb->local_port);
-    net_addr_fill(&s->remote, &pcb->remote_ip, pcb->remote_port);
+    s->base.emss = min_u32(s->base.emss, LW_SEG_MAX) & ~3u;
+    lw_addr_fill(&s->base.local, &pcb->local_ip, pcb->local_port);
+    lw_addr_fill(&s->base.remote, &pcb->remote_ip, pcb->remote_port);
 }
 
 /* --- flush --- */
@@ -243,11 +243,11 @@ void net_stream_attach(struct net_stream *s, struct tcp_pcb *pcb)
  * beyond half the peer's largest window: a larger segment might never fit it. Never lowers it: lwIP
  * relies on queued segments not exceeding it. A segment must always fit cwnd, or nothing would
  * move. */
-void net_stream_widen(struct net_stream *s)
+void lw_stream_widen(struct lw_stream *s)
 {
     struct tcp_pcb *pcb = s->pcb;
-    uint32_t most = min_u32(NET_SEG_MAX, max_u32(pcb->snd_wnd_max / 2, s->emss));
-    uint32_t wide = most / s->emss * s->emss;
+    uint32_t most = min_u32(LW_SEG_MAX, max_u32(pcb->snd_wnd_max / 2, s->base.emss));
+    uint32_t wide = most / s->base.emss * s->base.emss;
     if (!s->settled || wide > pcb->mss) {
         pcb->mss = (u16_t)wide;
         pcb->cwnd = max_u32(pcb->cwnd, (s->settled ? 2 : FIRST_SEGMENTS) * wide);
@@ -255,31 +255,31 @@ void net_stream_widen(struct net_stream *s)
     }
 }
 
-static void send_fin(struct net_stream *s)
+static void send_fin(struct lw_stream *s)
 {
     if (s->fin_out && !s->fin_sent && s->item_count == 0) {
         s->fin_sent = true;
         tcp_shutdown(s->pcb, 0, 1); /* without memory lwIP tries again by itself */
         if (!s->orphan) {
-            net_stream_deadline(s, UINT64_MAX); /* only to notice the end */
+            lw_stream_deadline(s, UINT64_MAX); /* only to notice the end */
         }
     }
 }
 
 /* All is delivered, and the FIN is lwIP's business: it needs none of our memory. */
-static bool orphan_done(struct net_stream *s)
+static bool orphan_done(struct lw_stream *s)
 {
-    if (!s->orphan || !s->fin_sent || s->tx_acked != s->tx_queued) {
+    if (!s->orphan || !s->fin_sent || s->base.tx_acked != s->base.tx_queued) {
         return false;
     }
     struct tcp_pcb *pcb = s->pcb;
-    net_stream_detach(s);
+    lw_stream_detach(s);
     tcp_close(pcb);
-    net_stream_free(s);
+    lw_stream_free(s);
     return true;
 }
 
-void net_stream_flush(struct net_stream *s)
+void lw_stream_flush(struct lw_stream *s)
 {
     if (s->gone) {
         closed(s, 0);
@@ -293,9 +293,9 @@ void net_stream_flush(struct net_stream *s)
     }
     s->net->out_pcb = pcb;
     s->rx_unacked = 0;
-    net_rx_window(s);
-    net_stream_widen(s);
-    net_tx_push(s);
+    lw_rx_window(s);
+    lw_stream_widen(s);
+    lw_tx_push(s);
     send_fin(s);
     if ((pcb->flags & TF_ACK_DELAY) != 0) {
         tcp_ack_now(pcb);
@@ -315,7 +315,7 @@ void net_stream_flush(struct net_stream *s)
 /* --- time --- */
 
 /* lwIP repeats a SYN at a fixed interval; RFC 6298 sec 5.5 wants it to back off. */
-static void back_off_syn(struct net_stream *s)
+static void back_off_syn(struct lw_stream *s)
 {
     struct tcp_pcb *pcb = s->pcb;
     if (pcb->state == SYN_SENT && pcb->nrtx > s->syns) {
@@ -324,7 +324,7 @@ static void back_off_syn(struct net_stream *s)
     }
 }
 
-void net_stream_timer(struct net_stream *s, uint64_t now)
+void lw_stream_timer(struct lw_stream *s, uint64_t now)
 {
     if (s->pcb != NULL) {
         back_off_syn(s);
@@ -334,70 +334,45 @@ void net_stream_timer(struct net_stream *s, uint64_t now)
     }
     list_remove(&s->timed);
     int error = -ETIMEDOUT;
-    if (!s->up && !net_resolved(s->net, s->remote.sin_addr)) {
+    if (!s->up && !lw_resolved(s->net, s->base.remote.in4.sin_addr)) {
         error = -EHOSTUNREACH;
     }
-    net_stream_fail(s, error);
+    lw_stream_fail(s, error);
 }
 
 /* --- the face --- */
 
-void net_stream_set_user(struct net_stream *s, void *user)
+void lw_shutdown(struct net_stream *stream)
 {
-    s->user = user;
-}
-
-void net_stream_local(const struct net_stream *s, struct sockaddr_storage *out)
-{
-    memset(out, 0, sizeof *out);
-    memcpy(out, &s->local, sizeof s->local);
-}
-
-void net_stream_remote(const struct net_stream *s, struct sockaddr_storage *out)
-{
-    memset(out, 0, sizeof *out);
-    memcpy(out, &s->remote, sizeof s->remote);
-}
-
-uint32_t net_emss(const struct net_stream *s)
-{
-    return s->emss;
-}
-
-int net_error(const struct net_stream *s)
-{
-    return s->error;
-}
-
-void net_shutdown(struct net_stream *s)
-{
+    struct lw_stream *s = lw_stream_of(stream);
     s->fin_out = true;
-    net_stream_dirty(s);
+    lw_stream_dirty(s);
 }
 
 /* What was received and not read counts as read: a window that is not open would make lwIP answer
  * the close with a reset. */
-static void close_in_order(struct net_stream *s)
+static void close_in_order(struct lw_stream *s)
 {
-    s->rx_credit += s->rx_queued;
-    net_rx_drop(s);
+    s->rx_credit += s->base.rx_queued;
+    lw_rx_drop(s);
     s->orphan = true;
     s->fin_out = true;
-    net_forget(&s->news);
-    net_stream_deadline(s, net_now_ms() + NET_LINGER_MS);
-    net_stream_dirty(s);
+    net_forget(&s->base.news);
+    lw_stream_deadline(s, net_now_ms() + LW_LINGER_MS);
+    lw_stream_dirty(s);
 }
 
-void net_stream_close(struct net_stream *s, bool abort)
+void lw_stream_close(struct net_stream *stream, bool abort)
 {
+    struct lw_stream *s = lw_stream_of(stream);
     struct tcp_pcb *pcb = s->pcb;
-    if (pcb != NULL && s->up && !abort && net_tx_unlend_all(s)) {
+    if (pcb != NULL && s->up && !abort && lw_tx_unlend_all(s)) {
         close_in_order(s);
         return;
     }
     if (s->pcb != NULL) {
-        net_stream_detach(s);
+        lw_stream_detach(s);
         tcp_abort(pcb);
     }
-    net_stream_free(s);
+    lw_stream_free(s);
 }

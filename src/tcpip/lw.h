@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of this folder share: nets, listeners and streams over lwIP's raw API. */
+#ifndef UIW_TCPIP_LW_H
+#define UIW_TCPIP_LW_H
+
+#include <stdalign.h>
+
+#include "lwip/netif.h"
+#include "lwip/priv/tcp_priv.h"
+#include "lwip/tcp.h"
+#include "tcpip/link.h"
+#include "tcpip/net_base.h"
+#include "tcpip/vnet.h"
+
+enum {
+    /* Longest payload of a segment: a frame with any headers stays below FRAME_MAX. */
+    LW_SEG_MAX = 65408,
+    LW_SEG_MIN = 64, /* a peer that announces less gets this (compare RFC 9293 3.7.1) */
+    LW_CHUNK = 65536,
+    LW_ITEMS = 256,        /* pieces of a stream that TCP has not been given yet */
+    LW_SEG_ITEMS = 128,    /* pieces of one segment: a frame of LINK_PIECES holds them */
+    LW_AHEAD = 256 * 1024, /* queued beyond what the windows let go */
+    LW_RX_BATCH = 64,
+    LW_CONNECT_MS = 10000,
+    LW_LINGER_MS = 60000,
+    LW_TICK_MS = 5,
+};
+
+/* Memory that a stream writes what it sends into; TCP refers to it until it is acknowledged. */
+struct lw_chunk {
+    struct lw_chunk *next;
+    uint64_t end; /* stream offset behind its last octet */
+    uint32_t used;
+    alignas(64) uint8_t data[LW_CHUNK];
+};
+
+/* A copy of lent memory. */
+struct lw_copy {
+    struct lw_copy *next;
+    uint64_t until; /* stream offset that must be acknowledged before it goes */
+    uint8_t data[];
+};
+
+/* A piece to be given to TCP. */
+struct lw_item {
+    const uint8_t *p;
+    uint32_t n;
+    bool head; /* begins a segment */
+    bool lent;
+};
+
+struct lw_net {
+    struct net base;
+    struct netif nif;
+    struct list node; /* of lw_all */
+    struct link *link;
+    enum net_kind kind;
+    char label[16]; /* "tap uiw0", for the log */
+    struct list streams, listeners;
+    struct list timed;       /* streams with a deadline */
+    struct list dirty;       /* streams for the next flush */
+    struct list stalled;     /* streams that wait for room in the link */
+    struct list dead;        /* streams to be freed once lwIP has returned */
+    struct lw_chunk *chunks; /* unused ones */
+    uint32_t chunk_count;
+    struct frame *self_first, *self_last; /* sent to our own address */
+    struct tcp_pcb *out_pcb;              /* who is being output, most likely */
+    struct link_tx tx;
+    uint8_t tx_head[VNET_HDR_MAX];
+    uint32_t batch; /* frames to take at the next turn */
+    uint32_t epoch; /* of the link, as far as handled */
+    bool link_up;
+    bool link_full;
+    bool starved; /* a chunk could not be allocated */
+    uint64_t tick_at;
+    uint32_t turns; /* since timers ran; see timers_wanted() */
+    bool paused;    /* the loop has slept since */
+    uint64_t rx_frames, rx_bad_sum, rx_other, tx_frames, tx_lost;
+};
+
+struct lw_listener {
+    struct net_listener base;
+    struct lw_net *net;
+    struct list node;
+    struct tcp_pcb *pcb;
+    struct list waiting; /* streams to accept */
+    struct in_addr ip;
+    uint16_t port;
+};
+
+struct lw_stream {
+    struct net_stream base;
+    struct lw_net *net;
+    struct list node;  /* of streams */
+    struct list dirty; /* on dirty or stalled */
+    struct list timed;
+    struct list wait;             /* on a listener's waiting */
+    struct tcp_pcb *pcb;          /* NULL: gone, or not there yet */
+    struct lw_listener *listener; /* NULL: accepted, or ours */
+    bool up, fin_in, fin_out, fin_sent, closed;
+    bool gone;    /* lwIP has freed the pcb, and may say why in a moment */
+    bool settled; /* the pcb's MSS is our virtual one */
+    bool orphan;  /* closed by its owner: only delivers what is queued */
+    bool want_room;
+    uint64_t deadline; /* while timed */
+    uint8_t syns;      /* retransmissions of the SYN, as far as handled */
+
+    /* receive: pbufs linked by ->next, each one counted for itself */
+    struct pbuf *rx_first, *rx_last;
+    struct pbuf **rx_last_at; /* what points to rx_last */
+    struct pbuf *rx_dead;     /* replaced by a copy while a borrower may still look at it */
+    uint32_t rx_off;          /* consumed of the first */
+    uint32_t rx_credit;       /* consumed, window not yet opened */
+    uint32_t rx_unacked;
+    bool rx_peeked; /* the last one was lent out */
+
+    /* send */
+    struct lw_chunk *tx_first, *tx_last; /* the last one is being filled */
+    struct lw_copy *tx_copies;
+    uint32_t tx_fill; /* octets of the segment under construction */
+    uint32_t tx_reserved;
+    bool tx_head; /* what is reserved begins a segment */
+    uint32_t item_first, item_count;
+    struct lw_item items[LW_ITEMS];
+};
+
+extern struct list lw_all;
+
+static inline struct lw_net *lw_net_of(struct net *net)
+{
+    return CONTAINER_OF(net, struct lw_net, base);
+}
+
+static inline struct lw_stream *lw_stream_of(struct net_stream *s)
+{
+    return CONTAINER_OF(s, struct lw_stream, base);
+}
+
+/* lw_netif.c: frames between lwIP and the link */
+err_t lw_netif_init(struct netif *nif);
+void lw_input(struct lw_net *net, struct frame *f);
+
+/* lw_timewait.c: makes way for a new connection when the frame is a SYN for an old one. */
+void lw_timewait_recycle(struct lw_net *net, const uint8_t *f, const struct vnet_tcp *t);
+
+uint32_t lw_input_self(struct lw_net *net);
+bool lw_resolved(struct lw_net *net, struct in_addr ip); /* the next hop's MAC address is known */
+void lw_announce(struct lw_net *net);
+
+/* lw_stream.c: life of streams */
+struct lw_stream *lw_stream_new(struct lw_net *net);
+void lw_stream_free(struct lw_stream *s);
+void lw_stream_attach(struct lw_stream *s, struct tcp_pcb *pcb);
+void lw_stream_detach(struct lw_stream *s);          /* the pcb is lwIP's alone from here on */
+void lw_stream_fail(struct lw_stream *s, int error); /* resets it; not from within lwIP */
+void lw_stream_dirty(struct lw_stream *s);
+void lw_stream_widen(struct lw_stream *s); /* before segments are made */
+void lw_stream_flush(struct lw_stream *s);
+void lw_streams_reap(struct lw_net *net);
+void lw_stream_link_down(struct lw_stream *s);
+void lw_stream_link_up(struct lw_stream *s);
+void lw_stream_timer(struct lw_stream *s, uint64_t now);
+void lw_stream_deadline(struct lw_stream *s, uint64_t at);
+void lw_shutdown(struct net_stream *s);
+void lw_stream_close(struct net_stream *s, bool abort);
+
+/* lw_listen.c */
+int lw_listen(struct net *net, const struct sockaddr *addr, int backlog, struct net_listener **out);
+void lw_listener_addr(const struct net_listener *l, struct sockaddr_storage *out);
+void lw_listener_close(struct net_listener *l);
+struct net_stream *lw_accept(struct net_listener *l);
+int lw_connect(struct net *net, const struct sockaddr *local, const struct sockaddr *remote,
+               struct net_stream **out);
+void lw_addr_fill(union net_addr *addr, const ip_addr_t *ip, uint16_t port);
+
+/* lw_rx.c */
+uint32_t lw_rx_peek(struct net_stream *s, struct span *v, uint32_t max);
+void lw_rx_consume(struct net_stream *s, uint32_t n);
+void lw_rx_append(struct lw_stream *s, struct pbuf *p);
+void lw_rx_drop(struct lw_stream *s);   /* frees all */
+void lw_rx_window(struct lw_stream *s); /* opens the window by what was consumed */
+
+/* lw_tx.c */
+uint8_t *lw_tx_reserve(struct net_stream *s, uint32_t n);
+void lw_tx_commit(struct net_stream *s, uint32_t n);
+bool lw_tx_lend(struct net_stream *s, const void *p, uint32_t n);
+uint32_t lw_tx_room(struct net_stream *s);
+void lw_tx_unlend(struct net_stream *s, const void *p, uint64_t n);
+void lw_tx_on_acked(struct lw_stream *s, uint32_t n);
+void lw_tx_push(struct lw_stream *s); /* gives TCP what the windows allow */
+void lw_tx_drop(struct lw_stream *s); /* the pcb must be gone */
+bool lw_tx_unlend_all(struct lw_stream *s);
+void lw_tx_tell_room(struct lw_stream *s);
+void lw_chunks_free(struct lw_net *net);
+
+#endif

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT */
+/* Nets over lwIP: opening, closing, and the turns in which everything happens. lwIP is one stack for
+ * all. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "lwip/init.h"
+#include "lwip/timeouts.h"
+#include "tcpip/lw.h"
+
+enum { TURNS_PER_TIMERS = 64, IDLE_WEIGHT = 4 };
+
+struct list lw_all = {&lw_all, &lw_all};
+
+static bool ip_taken(struct in_addr ip)
+{
+    LIST_EACH(node, &lw_all)
+    {
+        struct lw_net *net = CONTAINER_OF(node, struct lw_net, node);
+        if (netif_ip4_addr(&net->nif)->addr == ip.s_addr) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The same after a restart, so that neighbours need not learn a new one. FNV-1a; 02: is the range
+ * for local use. */
+static void choose_mac(const struct net_cfg *cfg, uint8_t mac[6])
+{
+    static const uint8_t none[6];
+    if (memcmp(cfg->mac, none, 6) != 0) {
+        memcpy(mac, cfg->mac, 6);
+        return;
+    }
+    uint64_t h = 0xcbf29ce484222325u;
+    for (const char *p = cfg->name; *p != '\0'; p++) {
+        h = (h ^ (uint8_t)*p) * 0x100000001b3u;
+    }
+    h = (h ^ (uint8_t)cfg->kind) * 0x100000001b3u;
+    h = (h ^ ntohl(cfg->ip.s_addr)) * 0x100000001b3u;
+    mac[0] = 0x02;
+    for (unsigned i = 1; i < 6; i++) {
+        mac[i] = (uint8_t)(h >> (8 * i));
+    }
+}
+
+static int link_open(const struct net_cfg *cfg, struct link **out, char err[NET_ERR_TEXT])
+{
+    switch (cfg->kind) {
+    case NET_TAP: return link_tap_open(cfg, out, err);
+    case NET_SHM: return link_shm_open(cfg, out, err);
+    case NET_PAIR: break;
+    }
+    return link_pair_open(cfg, out, err);
+}
+
+static void lists_init(struct lw_net *net)
+{
+    list_init(&net->node);
+    list_init(&net->streams);
+    list_init(&net->listeners);
+    list_init(&net->timed);
+    list_init(&net->dirty);
+    list_init(&net->stalled);
+    list_init(&net->dead);
+}
+
+static int netif_start(struct lw_net *net, const struct net_cfg *cfg)
+{
+    static bool started;
+    if (!started) {
+        lwip_init();
+        started = true;
+    }
+    uint8_t prefix = cfg->prefix != 0 ? cfg->prefix : 24;
+    ip4_addr_t ip = {cfg->ip.s_addr}, gw = {cfg->gw.s_addr};
+    ip4_addr_t mask = {htonl(~0u << (32 - prefix))};
+    choose_mac(cfg, net->nif.hwaddr);
+    if (netif_add(&net->nif, &ip, &mask, &gw, net, lw_netif_init, netif_input) == NULL) {
+        return -ENOMEM;
+    }
+    list_append(&lw_all, &net->node);
+    netif_set_up(&net->nif); /* announces the address as well */
+    return 0;
+}
+
+/* --- closing --- */
+
+static struct tcp_pcb *pcb_of(struct tcp_pcb *pcb, const struct lw_net *net)
+{
+    while (pcb != NULL && pcb->netif_idx != netif_get_index(&net->nif)) {
+        pcb = pcb->next;
+    }
+    return pcb;
+}
+
+/* Connections that only waited for their end are cut short. */
+static void abort_rest(struct lw_net *net)
+{
+    while (!list_empty(&net->streams)) {
+        lw_stream_close(&CONTAINER_OF(net->streams.next, struct lw_stream, node)->base, true);
+    }
+    lw_streams_reap(net);
+    struct tcp_pcb *pcb;
+    while ((pcb = pcb_of(tcp_active_pcbs, net)) != NULL) {
+        tcp_abort(pcb);
+    }
+    while ((pcb = pcb_of(tcp_tw_pcbs, net)) != NULL) {
+        tcp_abort(pcb);
+    }
+}
+
+static void lw_close(struct net *base)
+{
+    struct lw_net *net = lw_net_of(base);
+    while (!list_empty(&net->listeners)) {
+        lw_listener_close(&CONTAINER_OF(net->listeners.next, struct lw_listener, node)->base);
+    }
+    abort_rest(net);
+    while (net->self_first != NULL) {
+        struct frame *f = net->self_first;
+        net->self_first = f->next;
+        frame_free(f);
+    }
+    netif_remove(&net->nif);
+    list_remove(&net->node);
+    lw_chunks_free(net);
+    net->link->ops->close(net->link);
+    log_line(LOG_DEBUG,
+             "%s: %llu frames in (%llu bad checksums, %llu not for us), %llu out (%llu lost)",
+             net->label, (unsigned long long)net->rx_frames, (unsigned long long)net->rx_bad_sum,
+             (unsigned long long)net->rx_other, (unsigned long long)net->tx_frames,
+             (unsigned long long)net->tx_lost);
+    if (list_empty(&lw_all)) {
+        frame_trim();
+    }
+    free(net);
+}
+
+static uint32_t lw_mtu(const struct net *base)
+{
+    const struct lw_net *net = CONTAINER_OF(base, const struct lw_net, base);
+    return net->link->mtu;
+}
+
+/* --- turning --- */
+
+static void each_stream(struct lw_net *net, void (*fn)(struct lw_stream *))
+{
+    struct list *node = net->streams.next;
+    while (node != &net->streams) {
+        struct lw_stream *s = CONTAINER_OF(node, struct lw_stream, node);
+        node = node->next; /* fn may end the stream */
+        fn(s);
+    }
+}
+
+/* The peer of a link that goes down is a process, and it is gone for sure. */
+static void watch_link(struct lw_net *net)
+{
+    const struct link *l = net->link;
+    if (net->link_up && (!l->up || l->epoch != net->epoch)) {
+        net->link_up = false;
+        each_stream(net, lw_stream_link_down);
+    }
+    if (l->up && l->epoch != net->epoch) {
+        net->epoch = l->epoch;
+        net->link_up = true;
+        lw_announce(net);
+        each_stream(net, lw_stream_link_up);
+    }
+}
+
+static void run_timers(struct lw_net *net)
+{
+    sys_check_timeouts();
+    uint64_t now = net_now_ms();
+    /* The virtual clock may go back to its beginning between tests. */
+    if (now < net->tick_at && net->tick_at <= now + LW_TICK_MS) {
+        return;
+    }
+    net->tick_at = now + LW_TICK_MS;
+    net->link->ops->tick(net->link);
+    struct list *node = net->timed.next;
+    while (node != &net->timed) {
+        struct lw_stream *s = CONTAINER_OF(node, struct lw_stream, timed);
+        node = node->next;
+        lw_stream_timer(s, now);
+    }
+    if (net->starved) {
+        net->starved = false;
+        LIST_EACH(it, &net->streams)
+        {
+            struct lw_stream *s = CONTAINER_OF(it, struct lw_stream, node);
+            lw_tx_tell_room(s);
+            lw_stream_dirty(s);
+        }
+    }
+}
+
+/* The clock need not be asked at each turn of a spinning loop, but after a pause, and under load from
+ * time to time. A wire in memory may run by a virtual clock that moves only between turns. */
+static bool timers_wanted(struct lw_net *net, uint32_t frames)
+{
+    net->turns += frames > 0 ? frames : IDLE_WEIGHT;
+    if (!net->paused && net->kind != NET_PAIR && net->turns < TURNS_PER_TIMERS) {
+        return false;
+    }
+    net->paused = false;
+    net->turns = 0;
+    return true;
+}
+
+static void unstall(struct lw_net *net)
+{
+    if (!net->link_full || !net->link->ops->tx_ready(net->link)) {
+        return;
+    }
+    net->link_full = false;
+    struct list *node;
+    while ((node = list_shift(&net->stalled)) != NULL) {
+        list_append(&net->dirty, node);
+    }
+}
+
+static uint32_t lw_turn(struct net *base)
+{
+    struct lw_net *net = lw_net_of(base);
+    struct frame *f[LW_RX_BATCH];
+    uint32_t n = net->link->ops->rx(net->link, f, net->batch);
+    for (uint32_t i = 0; i < n; i++) {
+        lw_input(net, f[i]);
+    }
+    uint32_t own = lw_input_self(net);
+    /* A lone frame is answered before the link is asked again; a busy link is read in batches. */
+    net->batch = n == net->batch ? min_u32(2 * n, LW_RX_BATCH) : 1;
+    if (timers_wanted(net, n)) {
+        run_timers(net);
+        watch_link(net);
+    }
+    unstall(net);
+    lw_streams_reap(net);
+    return n + own;
+}
+
+static void lw_flush(struct net *base)
+{
+    struct lw_net *net = lw_net_of(base);
+    /* What becomes dirty meanwhile waits for the next flush. */
+    struct list now = {&now, &now};
+    struct list *node;
+    while ((node = list_shift(&net->dirty)) != NULL) {
+        list_append(&now, node);
+    }
+    while ((node = list_shift(&now)) != NULL) {
+        lw_stream_flush(CONTAINER_OF(node, struct lw_stream, dirty));
+    }
+    net->out_pcb = NULL;
+    lw_streams_reap(net);
+}
+
+/* --- sleeping --- */
+
+static int lw_fd(const struct net *base)
+{
+    const struct lw_net *net = CONTAINER_OF(base, const struct lw_net, base);
+    return net->link->fd;
+}
+
+static bool lw_sleep(struct net *base)
+{
+    struct lw_net *net = lw_net_of(base);
+    if (!list_empty(&net->dirty) || net->self_first != NULL) {
+        return false;
+    }
+    return net->link->ops->sleep(net->link, net->link_full);
+}
+
+static void lw_woken(struct net *base)
+{
+    struct lw_net *net = lw_net_of(base);
+    net->paused = true;
+    net->link->ops->woken(net->link);
+}
+
+static int lw_timeout_ms(const struct net *base)
+{
+    const struct lw_net *net = CONTAINER_OF(base, const struct lw_net, base);
+    u32_t t = sys_timeouts_sleeptime();
+    int ms = t > 1000 ? 1000 : (int)t;
+    int due = net->link->ops->due_ms(net->link);
+    return due >= 0 && due < ms ? due : ms;
+}
+
+/* --- the face --- */
+
+static const struct net_ops lw_ops = {
+    .close = lw_close,
+    .mtu = lw_mtu,
+    .turn = lw_turn,
+    .flush = lw_flush,
+    .fd = lw_fd,
+    .sleep = lw_sleep,
+    .woken = lw_woken,
+    .timeout_ms = lw_timeout_ms,
+    .listen = lw_listen,
+    .listener_addr = lw_listener_addr,
+    .listener_close = lw_listener_close,
+    .accept = lw_accept,
+    .connect = lw_connect,
+    .rx_peek = lw_rx_peek,
+    .rx_consume = lw_rx_consume,
+    .tx_reserve = lw_tx_reserve,
+    .tx_commit = lw_tx_commit,
+    .tx_lend = lw_tx_lend,
+    .tx_room = lw_tx_room,
+    .tx_unlend = lw_tx_unlend,
+    .shutdown = lw_shutdown,
+    .stream_close = lw_stream_close,
+};
+
+int lw_open(const struct net_cfg *cfg, struct net **out, char err[NET_ERR_TEXT])
+{
+    const char *kind = net_kind_name(cfg->kind);
+    if (ip_taken(cfg->ip)) {
+        snprintf(err, NET_ERR_TEXT, "%s %.80s: another device of this process has address %s", kind,
+                 cfg->name, inet_ntoa(cfg->ip));
+        return -EADDRINUSE;
+    }
+    struct lw_net *net = calloc(1, sizeof *net);
+    if (net == NULL) {
+        snprintf(err, NET_ERR_TEXT, "%s %.80s: out of memory", kind, cfg->name);
+        return -ENOMEM;
+    }
+    net_init(&net->base, &lw_ops);
+    lists_init(net);
+    net->kind = cfg->kind;
+    net->batch = 1;
+    snprintf(net->label, sizeof net->label, "%s %.10s", kind, cfg->name);
+    int r = link_open(cfg, &net->link, err);
+    if (r != 0) {
+        free(net);
+        return r;
+    }
+    net->link_up = net->link->up;
+    net->epoch = net->link->epoch;
+    r = netif_start(net, cfg);
+    if (r != 0) {
+        snprintf(err, NET_ERR_TEXT, "%s %.80s: out of interfaces", kind, cfg->name);
+        net->link->ops->close(net->link);
+        free(net);
+        return r;
+    }
+    *out = &net->base;
+    return 0;
+}
