@@ -24,6 +24,7 @@ enum {
     NEAR_MS = 1,          /* how long the thread then keeps out of its way */
     FAR_MS = 500,         /* and out of that of a driver that sleeps */
     KEEP_NEAR = 20,       /* times without a turn before it goes so far */
+    POSTS_AT_ONCE = 4,    /* between two turns; more are sent together */
 };
 
 static uint64_t now_us(void)
@@ -60,6 +61,7 @@ static bool turn(struct loop *l)
         return false;
     }
     atomic_fetch_add_explicit(&l->turns, 1, memory_order_relaxed);
+    atomic_store_explicit(&l->posts, 0, memory_order_relaxed);
     loop_take_posted(l);
     LIST_EACH(it, &l->devices)
     {
@@ -160,10 +162,24 @@ static bool has_silent_link(struct loop *l)
     return false;
 }
 
+/* A program that posts one by one without looking for completions would make a frame of each: from
+ * some number on they wait for the next turn, its own or the thread's. */
+static bool gathers(struct loop *l)
+{
+    if (atomic_fetch_add_explicit(&l->posts, 1, memory_order_relaxed) < POSTS_AT_ONCE) {
+        return false;
+    }
+    loop_wake(l);
+    return true;
+}
+
 void loop_post(struct loop *l, struct uiw_qp *qp)
 {
     loop_post_later(l, qp);
     atomic_thread_fence(memory_order_seq_cst);
+    if (gathers(l)) {
+        return;
+    }
     if (pthread_mutex_trylock(&l->lock) == 0) {
         flush_posted(l);
         bool tell = has_silent_link(l);

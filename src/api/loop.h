@@ -23,6 +23,7 @@ struct loop {
     atomic_int away;        /* the thread keeps out of a program's way: LOOP_NEAR, LOOP_FAR */
     atomic_uint user_turns; /* empty polls that turned the loop */
     atomic_uint turns;      /* of anybody */
+    atomic_uint posts;      /* since the last turn */
     atomic_int drivers;     /* calls that wait and turn the loop meanwhile */
     int epoll_fd, wake_fd;
     bool threaded;
