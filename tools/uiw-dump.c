@@ -204,11 +204,18 @@ static bool add_outputs(struct run *r)
     return true;
 }
 
+/* Somebody may watch while the packets come. */
+static bool is_stream(const struct options *o)
+{
+    return o->in.iface != NULL || strcmp(o->in.file, "-") == 0;
+}
+
 static bool set_up(struct run *r)
 {
     char err[INPUT_ERR];
     char why[FILTER_ERR];
-    struct dump_cfg cfg = {.ignore_sums = r->o.ignore_sums};
+    struct dump_cfg cfg = {
+        .ignore_sums = r->o.ignore_sums, .want_payload = r->o.hex, .hurry = is_stream(&r->o)};
     if (r->o.filter != NULL && (r->filter = filter_parse(r->o.filter, why)) == NULL) {
         fprintf(stderr, "uiw-dump: %s\n", why);
         return false;
@@ -237,11 +244,11 @@ static bool set_up(struct run *r)
 static void catch_signals(struct run *r)
 {
     if (r->o.in.iface != NULL) {
-        struct sigaction sa = {.sa_handler = on_signal};
+        struct sigaction sa = {.sa_handler = on_signal,
+                               .sa_flags = (int)SA_RESETHAND /* the second one ends it */};
         live = r->in;
         sigaction(SIGINT, &sa, NULL);
         sigaction(SIGTERM, &sa, NULL);
-        setvbuf(stdout, NULL, _IOLBF, 0);
     }
 }
 
@@ -305,7 +312,8 @@ int main(int argc, char **argv)
     if (rc != 0) {
         return rc - 1;
     }
-    setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
+    bool watched = is_stream(&r.o) || isatty(STDOUT_FILENO);
+    setvbuf(stdout, buffer, watched ? _IOLBF : _IOFBF, sizeof buffer);
     bool ok = set_up(&r);
     if (ok) {
         catch_signals(&r);

@@ -19,16 +19,21 @@ static FILE *null;
 
 struct session {
     struct dump *d;
+    struct filter *filter;
     struct out_text text;
     struct out_json json;
     struct out_summary summary;
     struct out_html *html;
 };
 
-/* The page's template is long, so not every input gets one. */
-static void open_session(struct session *s, bool page)
+/* The page's template is long, so not every input gets one; others have a filter that makes what comes
+ * wait for the end of its message. */
+static void open_session(struct session *s, bool page, bool filtered)
 {
-    struct dump_cfg cfg = {.ignore_sums = true};
+    char err[FILTER_ERR];
+    s->filter = filtered ? filter_parse("size>8 !op=terminate", err) : NULL;
+    struct dump_cfg cfg = {
+        .filter = s->filter, .ignore_sums = true, .want_payload = true, .hurry = filtered};
     struct sink sink;
     s->d = dump_new(&cfg);
     struct out_cfg out = {.f = null,
@@ -59,6 +64,7 @@ static void close_session(struct session *s)
         out_html_close(s->html);
     }
     dump_free(s->d);
+    filter_free(s->filter);
 }
 
 static void run_file(struct session *s, const uint8_t *p, size_t n)
@@ -164,7 +170,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         run_filter(data + 1, size - 1);
         return 0;
     }
-    open_session(&s, size % 16 == 0);
+    open_session(&s, size % 16 == 0, size % 3 == 1);
     switch (data[0] % 4) {
     case 0: run_file(&s, data + 1, size - 1); break;
     case 1: run_frames(&s, data + 1, size - 1); break;

@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "ddp/ddp_rx.h"
 
+#include "events.h"
 #include "packet.h"
 #include "stats.h"
 #include "view.h"
@@ -94,6 +95,7 @@ struct open_msg {
     bool open;
     uint8_t ulp;
     uint64_t next_to;
+    struct list waiting; /* events that the filter takes if it takes the message */
     struct msg m;
 };
 
@@ -123,6 +125,7 @@ struct rdma {
     uint64_t first_frame;
     uint32_t pending_errors; /* of the FPDU that is being worked on */
     enum require pending_error;
+    struct list waiting; /* events of that FPDU */
 };
 
 struct half {
@@ -131,6 +134,7 @@ struct half {
     struct rdma *x; /* NULL until there is an FPDU */
     struct half_stats st;
     uint16_t mss;
+    bool held; /* it may yet tell of older frames */
 };
 
 /* --- connection --- */
@@ -171,6 +175,7 @@ struct conn {
     uint32_t findings, gaps;
     struct finding first_finding; /* when findings > 0 */
     struct conn_stats *stats;     /* NULL until there is a message */
+    struct context context;
 };
 
 /* The connection carries, or tried to carry, MPA. */

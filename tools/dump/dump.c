@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "dump.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { TABLE = 2 * CONNS_MAX };
@@ -34,6 +32,8 @@ void dump_add_sink(struct dump *d, const struct sink *s)
 
 void dump_free(struct dump *d)
 {
+    events_flush(d);
+    free(d->events.heap);
     free(d->table);
     free(d);
 }
@@ -41,6 +41,22 @@ void dump_free(struct dump *d)
 struct place dump_here(const struct dump *d, const struct conn *c, unsigned dir)
 {
     return (struct place){.ns = d->now.ns, .frame = d->now.num, .conn = c, .dir = dir};
+}
+
+/* Octets wait there for what came before them, or for a boundary. */
+static bool is_holding(const struct half *h)
+{
+    bool search = h->s.phase == PHASE_SYNC || (h->s.phase == PHASE_START && h->s.searched);
+    return (search && h->s.n > 0) || (h->r.head != NULL && h->s.phase != PHASE_OFF);
+}
+
+void dump_update_hold(struct dump *d, struct half *h, bool over)
+{
+    bool now = !over && is_holding(h);
+    if (now != h->held) {
+        h->held = now;
+        events_hold(d, now);
+    }
 }
 
 void dump_frame(struct dump *d, const struct frame *f)
@@ -66,6 +82,10 @@ void dump_frame(struct dump *d, const struct frame *f)
     c->last_ns = f->ns;
     reasm_segment(d, c, dir, &pk);
     reasm_poll(d, c);
+    for (unsigned i = 0; i < DIRS; i++) {
+        dump_update_hold(d, &c->h[i], false);
+    }
+    events_drain(d);
 }
 
 void dump_finish(struct dump *d)
@@ -73,115 +93,10 @@ void dump_finish(struct dump *d)
     while (!list_empty(&d->lru)) {
         flow_close(d, CONTAINER_OF(d->lru.next, struct conn, lru));
     }
+    events_flush(d);
     for (unsigned i = 0; i < d->sinks; i++) {
         if (d->sink[i].finish != NULL) {
             d->sink[i].finish(d->sink[i].ctx, d);
-        }
-    }
-}
-
-static bool wanted(const struct dump *d, const struct conn *c)
-{
-    return d->cfg.filter == NULL || filter_conn(d->cfg.filter, c);
-}
-
-void dump_tell_conn(struct dump *d, struct conn *c)
-{
-    if (c->told) {
-        return;
-    }
-    c->told = true;
-    d->mpa_conns++;
-    for (unsigned i = 0; wanted(d, c) && i < d->sinks; i++) {
-        if (d->sink[i].conn != NULL) {
-            d->sink[i].conn(d->sink[i].ctx, c);
-        }
-    }
-}
-
-void dump_setup(struct dump *d, const struct setup_view *v)
-{
-    for (unsigned i = 0; wanted(d, v->at.conn) && i < d->sinks; i++) {
-        if (d->sink[i].setup != NULL) {
-            d->sink[i].setup(d->sink[i].ctx, v);
-        }
-    }
-}
-
-void dump_fpdu(struct dump *d, const struct fpdu_view *f)
-{
-    for (unsigned i = 0; d->cfg.want_fpdus && wanted(d, f->at.conn) && i < d->sinks; i++) {
-        if (d->sink[i].fpdu != NULL) {
-            d->sink[i].fpdu(d->sink[i].ctx, f);
-        }
-    }
-}
-
-void dump_message(struct dump *d, struct msg *m)
-{
-    d->messages++;
-    if (d->cfg.filter != NULL && !filter_message(d->cfg.filter, m, d->start_ns)) {
-        return;
-    }
-    d->shown++;
-    for (unsigned i = 0; i < d->sinks; i++) {
-        if (d->sink[i].message != NULL) {
-            d->sink[i].message(d->sink[i].ctx, m);
-        }
-    }
-}
-
-/* The message a violation belongs to is the one that is open in the segment's place; it is enough to
- * count it where a reader looks first. */
-static void blame(struct conn *c, const struct dump *d, unsigned dir, enum require req)
-{
-    struct rdma *x = c->h[dir].x;
-    if (x == NULL || d->fpdu.at.frame != d->now.num || d->fpdu.at.conn != c ||
-        d->fpdu.at.dir != dir) {
-        return;
-    }
-    if (x->pending_errors++ == 0) {
-        x->pending_error = req;
-    }
-}
-
-void dump_find(struct dump *d, struct spot where, enum require req, const char *fmt, ...)
-{
-    struct conn *c = (struct conn *)(uintptr_t)where.at.conn;
-    struct finding f = {.at = where.at, .req = req};
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(f.text, sizeof f.text, fmt, ap);
-    va_end(ap);
-    f.octets_len = min_u32(where.octets.n, sizeof f.octets);
-    if (f.octets_len > 0) {
-        memcpy(f.octets, where.octets.p, f.octets_len);
-    }
-    if (c->findings++ == 0) {
-        c->first_finding = f;
-    }
-    d->findings++;
-    blame(c, d, where.at.dir, req);
-    for (unsigned i = 0; wanted(d, c) && i < d->sinks; i++) {
-        if (d->sink[i].finding != NULL) {
-            d->sink[i].finding(d->sink[i].ctx, &f);
-        }
-    }
-}
-
-void dump_gap(struct dump *d, struct gap *g, const char *fmt, ...)
-{
-    struct conn *c = (struct conn *)(uintptr_t)g->at.conn;
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(g->text, sizeof g->text, fmt, ap);
-    va_end(ap);
-    c->gaps++;
-    d->gaps++;
-    dump_tell_conn(d, c);
-    for (unsigned i = 0; wanted(d, c) && i < d->sinks; i++) {
-        if (d->sink[i].gap != NULL) {
-            d->sink[i].gap(d->sink[i].ctx, g);
         }
     }
 }

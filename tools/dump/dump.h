@@ -12,6 +12,8 @@ enum { SINKS_MAX = 8, CONNS_MAX = 16384, POOL_BYTES = 256 << 20 };
 struct dump_cfg {
     const struct filter *filter; /* NULL: everything */
     bool want_fpdus;             /* a sink looks at each FPDU */
+    bool want_payload;           /* and at all of its payload */
+    bool hurry;                  /* somebody waits for the output */
     bool ignore_sums;            /* take segments with wrong checksums */
 };
 
@@ -26,6 +28,7 @@ struct dump {
     uint32_t conns, mpa_conns;
     uint64_t evicted;
     uint64_t messages, shown, findings, gaps;
+    struct events events;
     uint64_t pool; /* octets in reassembly and stream buffers together */
     struct conn **table;
     uint32_t mask, live;
@@ -51,6 +54,11 @@ void dump_free(struct dump *d);
 struct conn *flow_find(struct dump *d, const struct packet *pk, unsigned *dir);
 /* Only looks: for a second pass over the same frames with the same calls. */
 void flow_close(struct dump *d, struct conn *c);
+/* When nothing names it any more. */
+void flow_free(struct dump *d, struct conn *c);
+
+/* Whether the direction holds others up, after it took octets; over: no longer. */
+void dump_update_hold(struct dump *d, struct half *h, bool over);
 
 struct place dump_here(const struct dump *d, const struct conn *c, unsigned dir);
 
@@ -140,7 +148,9 @@ void dump_find(struct dump *d, struct spot where, enum require req, const char *
 void dump_gap(struct dump *d, struct gap *g, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void dump_setup(struct dump *d, const struct setup_view *v);
-void dump_message(struct dump *d, struct msg *m);
+/* Decides on what waits on the list as well. */
+void dump_message(struct dump *d, struct msg *m, struct list *waiting);
+/* May wait on the list of the FPDU's struct rdma. */
 void dump_fpdu(struct dump *d, const struct fpdu_view *f);
 void dump_tell_conn(struct dump *d, struct conn *c);
 

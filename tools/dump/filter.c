@@ -251,7 +251,9 @@ static bool holds(const struct term *t, const struct msg *m, uint64_t start_ns)
     case F_DIR: return within(t, m->at.dir);
     case F_OP: return within(t, m->opcode);
     case F_STAG: return touches_stag(t, m);
-    case F_SIZE: return within(t, m->opcode == RDMAP_READ_REQUEST ? m->req.len : m->bytes);
+    case F_SIZE:
+        return m->opcode != OP_NONE &&
+               within(t, m->opcode == RDMAP_READ_REQUEST ? m->req.len : m->bytes);
     case F_TIME: return m->at.ns >= start_ns && within(t, m->at.ns - start_ns);
     case F_FRAME: return within(t, m->at.frame);
     case F_LATENCY: return m->answered && within(t, m->latency_ns);
@@ -265,6 +267,45 @@ bool filter_conn(const struct filter *f, const struct conn *c)
     for (unsigned i = 0; i < f->terms; i++) {
         const struct term *t = &f->t[i];
         if (of_conn(t->field) && holds_conn(t, c) == t->negate) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool filter_is_deep(const struct filter *f)
+{
+    for (unsigned i = 0; i < f->terms; i++) {
+        if (!of_conn(f->t[i].field)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int filter_fpdu(const struct filter *f, const struct place *at, unsigned opcode)
+{
+    struct msg m = {.at = *at, .opcode = opcode};
+    int verdict = 1;
+    for (unsigned i = 0; i < f->terms; i++) {
+        const struct term *t = &f->t[i];
+        if (!of_conn(t->field) && t->field != F_DIR && t->field != F_OP) {
+            verdict = 0;
+        } else if (holds(t, &m, 0) == t->negate) {
+            return -1;
+        }
+    }
+    return verdict;
+}
+
+bool filter_gap(const struct filter *f, const struct place *at, uint64_t start_ns)
+{
+    struct msg m = {.at = *at, .opcode = OP_NONE};
+    for (unsigned i = 0; i < f->terms; i++) {
+        const struct term *t = &f->t[i];
+        bool known =
+            of_conn(t->field) || t->field == F_DIR || t->field == F_TIME || t->field == F_FRAME;
+        if (known && holds(t, &m, start_ns) == t->negate) {
             return false;
         }
     }

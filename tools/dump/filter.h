@@ -10,6 +10,7 @@
 
 struct conn;
 struct msg;
+struct place;
 struct filter;
 
 enum { FILTER_ERR = 160 };
@@ -20,7 +21,13 @@ void filter_free(struct filter *f);
 
 /* Only the terms about connections. */
 bool filter_conn(const struct filter *f, const struct conn *c);
-/* All terms. */
+/* There are other terms. */
+bool filter_is_deep(const struct filter *f);
+/* An FPDU, before its message is known: 1 it is taken, -1 it is not, 0 its message decides. */
+int filter_fpdu(const struct filter *f, const struct place *at, unsigned opcode);
+/* A gap: the terms about connection, direction, time and frame. */
+bool filter_gap(const struct filter *f, const struct place *at, uint64_t start_ns);
+/* All terms. A message of OP_NONE stands for what belongs to no message. */
 bool filter_message(const struct filter *f, const struct msg *m, uint64_t start_ns);
 
 #endif

@@ -73,16 +73,19 @@ void flow_close(struct dump *d, struct conn *c)
         rdma_end(d, c, i);
     }
     c->closed = true;
-    if (d->cfg.filter == NULL || filter_conn(d->cfg.filter, c)) {
-        for (unsigned i = 0; i < d->sinks; i++) {
-            if (d->sink[i].close != NULL) {
-                d->sink[i].close(d->sink[i].ctx, c);
-            }
-        }
-    }
     unchain(d, c);
     for (unsigned i = 0; i < DIRS; i++) {
+        dump_update_hold(d, &c->h[i], true);
         stream_free(d, &c->h[i].s);
+    }
+    events_close(d, c);
+    events_drain(d);
+}
+
+void flow_free(struct dump *d, struct conn *c)
+{
+    (void)d;
+    for (unsigned i = 0; i < DIRS; i++) {
         stats_free(&c->h[i].st);
         rdma_free(c->h[i].x);
     }

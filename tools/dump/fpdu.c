@@ -121,6 +121,7 @@ enum step stream_take_fpdu(struct dump *d, struct conn *c, unsigned dir, struct 
     if (!rdma_ready(c, dir)) {
         return STEP_LOST;
     }
+    events_settle(d, &h->x->waiting);
     h->x->pending_errors = 0;
     if (blind) {
         return STEP_LOST;

@@ -195,6 +195,9 @@ static void tell_message(void *ctx, const struct msg *m)
     if (m->partial) {
         set(j, "partial", json_true());
     }
+    if (m->late) {
+        set(j, "late", json_true());
+    }
     if (m->errors > 0) {
         set_u64(j, "errors", m->errors);
         set(j, "first_error", json_string(require_id(m->first_error)));

@@ -170,6 +170,9 @@ static void tell_message(void *ctx, const struct msg *m)
     if (m->partial) {
         fprintf(out, "  (may have begun before what was seen)");
     }
+    if (m->late) {
+        fprintf(out, "  (told late)");
+    }
     if (m->errors > 0) {
         fprintf(out, "  ! %s%s", require_text(m->first_error), m->errors > 1 ? " and more" : "");
     }

@@ -25,6 +25,10 @@ bool rdma_ready(struct conn *c, unsigned dir)
         x->unsure[i] = h->s.searched;
     }
     x->reads_unsure = h->s.searched;
+    list_init(&x->waiting);
+    for (unsigned i = 0; i < SLOTS; i++) {
+        list_init(&x->slot[i].waiting);
+    }
     h->x = x;
     return true;
 }
@@ -40,6 +44,8 @@ void rdma_free(struct rdma *x)
 static void tell_unfinished(struct dump *d, struct conn *c, unsigned dir, struct open_msg *o)
 {
     const struct msg *m = &o->m;
+    events_decide(d, &o->waiting,
+                  d->cfg.filter == NULL || filter_message(d->cfg.filter, m, d->start_ns));
     struct gap g = {.at = dump_here(d, c, dir), .kind = GAP_UNFINISHED, .octets = m->bytes};
     dump_gap(d, &g, "the last segment of a %s was not seen, %llu octets of it were",
              rdmap_opcode_text(m->opcode), (unsigned long long)m->bytes);
@@ -60,10 +66,10 @@ static void drop_open(struct dump *d, struct conn *c, unsigned dir)
 void rdma_lost(struct dump *d, struct conn *c, unsigned dir)
 {
     struct rdma *x = c->h[dir].x;
-    (void)d;
     if (x == NULL) {
         return;
     }
+    events_settle(d, &x->waiting);
     for (unsigned i = 0; i < DDP_QNS; i++) {
         x->adopt[i] = true;
     }
@@ -76,6 +82,9 @@ void rdma_lost(struct dump *d, struct conn *c, unsigned dir)
 
 void rdma_end(struct dump *d, struct conn *c, unsigned dir)
 {
+    if (c->h[dir].x != NULL) {
+        events_settle(d, &c->h[dir].x->waiting);
+    }
     drop_open(d, c, dir);
 }
 
@@ -156,8 +165,13 @@ static void add(struct open_msg *o, const struct fpdu_view *f)
 }
 
 /* Violations found since the FPDU began belong to its message. */
-static void collect_errors(struct rdma *x, struct msg *m)
+static void collect_errors(struct rdma *x, struct open_msg *o)
 {
+    struct msg *m = &o->m;
+    struct list *node;
+    while ((node = list_shift(&x->waiting)) != NULL) {
+        list_append(&o->waiting, node);
+    }
     if (x->pending_errors > 0) {
         m->first_error = m->errors == 0 ? x->pending_error : m->first_error;
         m->errors += x->pending_errors;
@@ -178,7 +192,7 @@ static void finish(struct dump *d, struct conn *c, unsigned dir, struct open_msg
     m->bytes = carries_payload(m->opcode) ? m->bytes : 0;
     reads_request(d, c, dir, m);
     reads_response(d, c, dir, m);
-    collect_errors(c->h[dir].x, m);
+    collect_errors(c->h[dir].x, o);
     upper_message(c, dir, m);
     stats_message(&c->h[dir].st, m->opcode,
                   m->opcode == RDMAP_READ_REQUEST ? m->req.len : m->bytes);
@@ -192,7 +206,7 @@ static void finish(struct dump *d, struct conn *c, unsigned dir, struct open_msg
                            .bytes = m->bytes};
         stats_region(c->stats, &r);
     }
-    dump_message(d, m);
+    dump_message(d, m, &o->waiting);
     o->open = false;
 }
 
@@ -252,7 +266,7 @@ static void assemble(struct dump *d, struct conn *c, unsigned dir, bool trusted)
         fill_gap(o, h);
     }
     add(o, f);
-    collect_errors(x, &o->m);
+    collect_errors(x, o);
     if (h->last) {
         finish(d, c, dir, o);
     }
@@ -270,6 +284,7 @@ void rdma_fpdu(struct dump *d, struct conn *c, unsigned dir)
                       "ULPDU_Length %u", f->ulpdu_len);
         }
         dump_fpdu(d, f);
+        events_settle(d, &h->x->waiting);
         return;
     }
     unsigned opcode = rdmap_opcode(f->seg.hdr.ulp);

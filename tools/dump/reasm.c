@@ -51,7 +51,8 @@ static void unlink_piece(struct dump *d, struct reasm *r, struct piece *pc)
     free(pc);
 }
 
-/* Everything that is due now. */
+/* Everything that is due now. It counts as come with the frame that is being worked on, which filled a
+ * hole; or, when one was given up, with its own. */
 static void drain(struct dump *d, struct conn *c, unsigned dir)
 {
     struct reasm *r = &c->h[dir].r;
@@ -59,6 +60,10 @@ static void drain(struct dump *d, struct conn *c, unsigned dir)
         struct piece *pc = r->head;
         uint32_t old = r->next - pc->seq;
         if (old < pc->len) {
+            if (pc->frame > d->now.num) {
+                d->now.num = pc->frame;
+                d->now.ns = pc->ns;
+            }
             struct piece rest = {.len = pc->len - old,
                                  .cap = pc->cap > old ? pc->cap - old : 0,
                                  .frame = pc->frame,
@@ -75,6 +80,9 @@ static void give_up_hole(struct dump *d, struct conn *c, unsigned dir, const cha
 {
     struct half *h = &c->h[dir];
     uint32_t len = h->r.head->seq - h->r.next;
+    struct frame now = d->now;
+    d->now.num = h->r.head->frame;
+    d->now.ns = h->r.head->ns;
     struct gap g = {.at = dump_here(d, c, dir), .kind = GAP_CAPTURE, .octets = len};
     h->st.missing += len;
     if (h->s.phase != PHASE_OFF) {
@@ -84,6 +92,7 @@ static void give_up_hole(struct dump *d, struct conn *c, unsigned dir, const cha
     h->r.next += len;
     stream_feed(d, c, dir, &k);
     drain(d, c, dir);
+    d->now = now;
 }
 
 static void keep(struct dump *d, struct conn *c, unsigned dir, const struct packet *pk)

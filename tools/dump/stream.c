@@ -119,7 +119,10 @@ void stream_free(struct dump *d, struct stream *s)
     d->pool -= s->cap;
     free(s->buf);
     free(s->mark);
-    *s = (struct stream){.phase = PHASE_OFF};
+    s->buf = NULL;
+    s->mark = NULL;
+    s->n = s->cap = s->marks = 0;
+    s->phase = PHASE_OFF; /* what was agreed on is still told of */
 }
 
 void stream_start(struct conn *c, unsigned dir, bool syn_seen)

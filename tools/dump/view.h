@@ -13,7 +13,7 @@
 struct conn;
 struct dump;
 
-enum { HEAD_MAX = 160, NOTE_MAX = 120, OPCODES = 16 };
+enum { HEAD_MAX = 160, NOTE_MAX = 120, OPCODES = 16, OP_NONE = OPCODES };
 
 /* Direction 0 is from the connection's first end, the client where it is known. */
 enum { DIRS = 2 };
@@ -62,6 +62,7 @@ struct msg {
     unsigned opcode;
     bool tagged;
     bool partial;     /* its beginning was not seen */
+    bool late;        /* told of behind younger ones */
     bool whole_hdr;   /* req, term or atomic below is filled */
     uint64_t bytes;   /* ULP payload */
     uint64_t missing; /* of that, not captured */
