@@ -181,7 +181,7 @@ int uiw_listen(struct uiw_event_channel *ch, const struct sockaddr *addr, int ba
         err = fail(EINVAL, "uiw_listen: backlog %d, expected at least 1", backlog);
     }
     if (err == 0) {
-        err = loop_alive(ch->dev->loop, "uiw_listen");
+        err = device_alive(ch->dev, "uiw_listen");
     }
     if (err != 0) {
         return err;
@@ -260,7 +260,7 @@ void cm_accept(struct uiw_listener *l)
         if (s == NULL) {
             return;
         }
-        struct uiw_conn *c = conn_new(l->dev, l->channel);
+        struct uiw_conn *c = l->dev->failed ? NULL : conn_new(l->dev, l->channel);
         if (c == NULL) {
             net_stream_close(s, true);
             continue;
@@ -389,7 +389,7 @@ int uiw_connect(struct uiw_event_channel *ch, struct uiw_qp *qp, const struct so
                 const struct uiw_conn_param *param, struct uiw_conn **out)
 {
     const struct uiw_conn_param *p = param != NULL ? param : &default_param;
-    int err = loop_alive(qp->dev->loop, "uiw_connect");
+    int err = device_alive(qp->dev, "uiw_connect");
     if (err == 0) {
         err = check_family("uiw_connect", addr);
     }

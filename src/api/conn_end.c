@@ -8,7 +8,7 @@ static void async_of(struct uiw_conn *c, const char *text)
 {
     const struct verdict v = c->st.fault;
     bool access =
-        v.bad && ((v.layer == LAYER_RDMAP && v.type == RDMAP_PROTECTION) ||
+        v.bad && ((v.layer == LAYER_RDMAP && v.type == RDMAP_PROTECTION) || c->st.misaligned ||
                   (v.layer == LAYER_DDP && v.type == DDP_TAGGED && v.code != DDP_TAG_VERSION));
     struct uiw_async_event ev = {.type = access ? UIW_ASYNC_QP_ACCESS : UIW_ASYNC_QP_FATAL,
                                  .user = c->qp->user,
@@ -64,22 +64,49 @@ void conn_kill(struct uiw_conn *c, enum uiw_reason reason, const char *text)
     conn_end(c, reason, NULL, text);
 }
 
-void conn_fault(struct uiw_conn *c, enum uiw_reason reason)
+/* Whatever happened is in c->st: says so to both ends. */
+static void end_by_terminate(struct uiw_conn *c, enum uiw_reason reason, const char *text)
 {
     struct verdict v = c->st.fault;
-    char text[160];
-    snprintf(text, sizeof text, "%s: %s", reason == UIW_REASON_LOCAL ? "here" : "peer's fault",
-             verdict_text(v));
     /* Whatever message is half sent stays so: the Terminate follows the last whole FPDU. */
     c->tx.active = false;
     c->term_due = true;
     c->state = CONN_DRAIN;
     conn_set_deadline(c, CONN_DRAIN_MS);
+    conn_end(c, reason, &v, text);
+    conn_tx(c);
+}
+
+void conn_fault(struct uiw_conn *c, enum uiw_reason reason)
+{
+    char text[160];
+    snprintf(text, sizeof text, "%s: %s", reason == UIW_REASON_LOCAL ? "here" : "peer's fault",
+             verdict_text(c->st.fault));
     if (c->qp != NULL && !c->ended) {
         async_of(c, text);
     }
-    conn_end(c, reason, &v, text);
-    conn_tx(c);
+    end_by_terminate(c, reason, text);
+}
+
+static void fail_with_device(struct uiw_conn *c, const char *text)
+{
+    if (c->state < CONN_OPEN) {
+        conn_kill(c, UIW_REASON_LOCAL, text);
+    } else if (c->state < CONN_DRAIN && !c->st.dead) {
+        rdmap_fail(&c->st, verdict_bad(LAYER_RDMAP, RDMAP_OPERATION, RDMAP_OP_GLOBAL));
+        end_by_terminate(c, UIW_REASON_LOCAL, text);
+    }
+}
+
+void conn_fail_all(struct uiw_device *dev, const char *text)
+{
+    struct list *it = dev->conns.next;
+    while (it != &dev->conns) {
+        struct uiw_conn *c = CONTAINER_OF(it, struct uiw_conn, on_device);
+        it = it->next;
+        fail_with_device(c, text);
+        conn_maybe_free(c);
+    }
 }
 
 void conn_fail_request(struct uiw_conn *c, uint32_t index, enum uiw_wc_status status)

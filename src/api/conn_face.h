@@ -11,6 +11,9 @@ void conn_on_net(struct uiw_device *dev, const struct net_ready *r);
 void conn_run_timers(struct uiw_device *dev);
 void conn_drop_all(struct uiw_device *dev);
 
+/* The device has failed: every stream ends, with a Terminate 0/2/08 where one can be sent. */
+void conn_fail_all(struct uiw_device *dev, const char *text);
+
 /* The memory is going: no connection of the device refers to it any more. */
 void conn_unlend_all(struct uiw_device *dev, const void *p, uint64_t n);
 

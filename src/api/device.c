@@ -2,6 +2,7 @@
 #include "api/device.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "api/conn_face.h"
@@ -16,9 +17,38 @@ struct async_node {
 
 /* --- turning --- */
 
+/* With the lock held. */
+static void device_fail(struct uiw_device *dev, const char *why)
+{
+    struct uiw_async_event ev = {.type = UIW_ASYNC_DEVICE_FATAL};
+    if (atomic_exchange(&dev->failed, true)) {
+        return;
+    }
+    snprintf(ev.text, sizeof ev.text, "here: the device has failed: %s", why);
+    log_line(LOG_ERROR, "%s", ev.text);
+    device_async(dev, &ev);
+    conn_fail_all(dev, ev.text);
+    LIST_EACH(it, &dev->qps)
+    {
+        qp_set_state(CONTAINER_OF(it, struct uiw_qp, on_device), UIW_QP_ERROR);
+    }
+}
+
+int device_alive(const struct uiw_device *dev, const char *who)
+{
+    int err = loop_alive(dev->loop, who);
+    if (err == 0 && atomic_load(&dev->failed)) {
+        err = fail(EIO, "%s: the device has failed", who);
+    }
+    return err;
+}
+
 bool device_turn(struct uiw_device *dev)
 {
     bool busy = net_turn(dev->net) > 0;
+    if (net_gone(dev->net)) {
+        device_fail(dev, "its link is gone");
+    }
     for (;;) {
         struct net_ready r = net_next(dev->net);
         if (r.events == 0) {
@@ -171,6 +201,17 @@ int uiw_device_close(struct uiw_device *dev)
     device_empty(dev);
     free(dev);
     return 0;
+}
+
+int uiw_device_fail(struct uiw_device *dev, const char *why)
+{
+    int err = loop_alive(dev->loop, "uiw_device_fail");
+    if (err == 0) {
+        loop_lock(dev->loop);
+        device_fail(dev, why);
+        loop_unlock(dev->loop);
+    }
+    return err;
 }
 
 int uiw_device_query(const struct uiw_device *dev, struct uiw_device_attr *attr)

@@ -33,11 +33,12 @@ struct uiw_device {
     struct ddp_mem_table mem;
     uint32_t mem_recent[DEVICE_MEM_RECENT];
     struct notify async;
-    struct list qps;   /* by qp.on_device */
-    struct list conns; /* by conn.on_device */
-    struct list timed; /* conns with a deadline, by conn.on_timed */
-    uint64_t timed_at; /* ms: no deadline is due before */
-    unsigned children; /* PDs, CQs, channels, listeners */
+    struct list qps;    /* by qp.on_device */
+    struct list conns;  /* by conn.on_device */
+    struct list timed;  /* conns with a deadline, by conn.on_timed */
+    uint64_t timed_at;  /* ms: no deadline is due before */
+    atomic_bool failed; /* for good: nothing but closing is left */
+    unsigned children;  /* PDs, CQs, channels, listeners */
     uint32_t next_pd;
     struct conn_scratch *scratch;
 };
@@ -59,6 +60,9 @@ static inline void device_unref(struct uiw_device *dev)
 {
     dev->children--;
 }
+
+/* -ENODEV after fork(), -EIO when the device has failed, with the line; else 0. who: the call. */
+int device_alive(const struct uiw_device *dev, const char *who);
 
 /* Raises an asynchronous event; lost (and logged) when memory is out. */
 void device_async(struct uiw_device *dev, const struct uiw_async_event *ev);

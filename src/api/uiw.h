@@ -78,6 +78,14 @@ int uiw_device_open(const char *spec, struct uiw_device **out);
 /* -EBUSY while PDs, CQs, channels, listeners or connections are left. */
 int uiw_device_close(struct uiw_device *dev);
 
+/* Gives the device up, for a reason that is not one connection's: memory turned bad, say, or the program
+ * cannot vouch for its regions any more. The same happens by itself when the link goes for good (a TAP
+ * interface is removed). Raises UIW_ASYNC_DEVICE_FATAL with the words in why; every connection ends with
+ * UIW_REASON_LOCAL, and its peer is sent the Terminate "catastrophic, global" (RFC 5040 sec 4.8, 0/2/08)
+ * as far as the link still carries it; all QPs go to error, and whoever dials in is reset. From then on
+ * uiw_connect() and uiw_listen() give -EIO. Objects are destroyed as ever. The second call does nothing. */
+int uiw_device_fail(struct uiw_device *dev, const char *why);
+
 struct uiw_device_attr {
     char spec[256];
     enum uiw_progress progress;
@@ -508,7 +516,7 @@ enum uiw_async_type {
     UIW_ASYNC_QP_ACCESS, /* the peer tried what its STag does not allow */
     UIW_ASYNC_CQ_ERR,    /* completions were lost */
     UIW_ASYNC_SRQ_LIMIT,
-    UIW_ASYNC_DEVICE_FATAL,
+    UIW_ASYNC_DEVICE_FATAL, /* nothing goes any more: see uiw_device_fail() */
 };
 
 struct uiw_async_event {

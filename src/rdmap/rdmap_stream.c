@@ -178,6 +178,7 @@ static uint8_t *atomic_memory(struct rdmap_stream *st, const struct ddp_mem_tabl
     /* It is the address that counts, not the offset (RFC 7306 sec 5.2.1). */
     if ((uintptr_t)word.p % sizeof(uint64_t) != 0) {
         fail_head(st, r, verdict_bad(LAYER_RDMAP, RDMAP_OPERATION, RDMAP_OP_STREAM));
+        st->misaligned = true;
         return NULL;
     }
     return word.p;

@@ -43,6 +43,7 @@ struct rdmap_stream {
     bool dead;                /* an error was found or a Terminate came: no more input is judged */
     struct verdict fault;     /* the first error found here, once dead */
     struct rdmap_cause cause; /* of it */
+    bool misaligned;          /* it is an Atomic's address; its code is also that of other faults */
 };
 
 /* What the owner gives a stream: its PD and number for the STag table, and the queues' memory. */

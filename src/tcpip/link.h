@@ -48,6 +48,7 @@ struct link {
     uint32_t mtu;   /* largest IP datagram, at most LINK_MTU_MAX */
     bool memory;    /* frames stay in memory: no checksum, no segmentation needed */
     bool up;        /* the other end is there, as far as the link knows */
+    bool gone;      /* for good; up is false then */
     uint32_t epoch; /* counts how often it came up: the neighbours are to be told */
 };
 

@@ -328,6 +328,15 @@ void net_wire_stats(const struct net *net, uint64_t *frames, uint64_t *lost)
     *lost = w != NULL ? w->lost : 0;
 }
 
+void net_wire_remove(struct net *net)
+{
+    struct link_pair *w = wire_of(net);
+    if (w != NULL) {
+        w->base.up = false;
+        w->base.gone = true;
+    }
+}
+
 void net_wire_inject(struct net *net, const void *frame, uint32_t len)
 {
     struct link_pair *w = wire_of(net);

@@ -38,6 +38,7 @@ static void device_gone(struct link_tap *t)
 {
     log_line(LOG_ERROR, "tap %s: the interface was removed", t->name);
     t->base.up = false;
+    t->base.gone = true;
     int quiet = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (quiet >= 0) {
         (void)dup3(quiet, t->base.fd, O_CLOEXEC);

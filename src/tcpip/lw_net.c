@@ -236,6 +236,7 @@ static uint32_t lw_turn(struct net *base)
     for (uint32_t i = 0; i < n; i++) {
         lw_input(net, f[i]);
     }
+    base->gone = net->link->gone;
     uint32_t own = lw_input_self(net);
     /* A lone frame is answered before the link is asked again; a busy link is read in batches. */
     net->batch = n == net->batch ? min_u32(2 * n, LW_RX_BATCH) : 1;

@@ -89,6 +89,11 @@ uint32_t net_mtu(const struct net *net)
     return net->ops->mtu(net);
 }
 
+bool net_gone(const struct net *net)
+{
+    return net->gone;
+}
+
 uint32_t net_turn(struct net *net)
 {
     return net->ops->turn(net);

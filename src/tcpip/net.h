@@ -40,6 +40,9 @@ void net_close(struct net *net);
 /* Largest IP datagram of the link, octets. */
 uint32_t net_mtu(const struct net *net);
 
+/* True when the link has gone for good: no stream will come over it again. */
+bool net_gone(const struct net *net);
+
 /* True when all nets of that kind are one stack inside and must share one loop (lwIP). */
 bool net_kind_shares_loop(enum net_kind kind);
 

@@ -51,6 +51,7 @@ struct net_ops {
 struct net {
     const struct net_ops *ops;
     struct list ready, later;
+    bool gone; /* see net_gone() */
 };
 
 struct net_listener {

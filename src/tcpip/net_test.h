@@ -34,6 +34,9 @@ void net_wire_stats(const struct net *net, uint64_t *frames, uint64_t *lost);
 /* A whole Ethernet frame, as if it had come over the wire. The checksums must be right. */
 void net_wire_inject(struct net *net, const void *frame, uint32_t len);
 
+/* The net's link is gone for good, as a TAP interface that was removed. */
+void net_wire_remove(struct net *net);
+
 /* Shows every frame that leaves that net, before anything is done to it; NULL: no longer. */
 typedef void net_wire_watcher(void *arg, const uint8_t *frame, uint32_t len);
 void net_wire_watch(struct net *net, net_wire_watcher *fn, void *arg);

@@ -125,14 +125,14 @@ static void post_recvs(struct scene *c, int which, int n)
     }
 }
 
-/* A Read that the peer does not answer, and a Write that waits for it. */
-static void post_sends(struct scene *c)
+/* A Read or Atomic that the peer does not answer, and a Write that waits for it. */
+static void post_request(struct scene *c, enum uiw_wr_opcode op, unsigned comes)
 {
     struct uiw_sge sink = sim_sge(c->mr[R_SINK], c->area, 8);
     struct uiw_send_wr wr[2] = {
         {.wr_id = 11,
          .next = &wr[1],
-         .opcode = UIW_WR_RDMA_READ,
+         .opcode = op,
          .sg_list = &sink,
          .num_sge = 1,
          .remote_addr = 0x1000,
@@ -140,7 +140,12 @@ static void post_sends(struct scene *c)
         {.wr_id = 12, .opcode = UIW_WR_RDMA_WRITE, .flags = UIW_SEND_FENCE}};
     assert_int_equal(uiw_qp_post_send(c->qp[BAD], wr, NULL), 0);
     assert_true(raw_next(&c->r, &c->raw[BAD], &c->u));
-    assert_int_equal(c->u.opcode, RDMAP_READ_REQUEST);
+    assert_int_equal(c->u.opcode, comes);
+}
+
+static void post_sends(struct scene *c)
+{
+    post_request(c, UIW_WR_RDMA_READ, RDMAP_READ_REQUEST);
 }
 
 /* --- what must hold after each fault --- */
@@ -379,7 +384,7 @@ static const struct row table[] = {
     {"Read Response: too long", {TAG(2)}, R_SINK, .n = 9, .w = {1, 1, 1, MD, ACCESS}},
     {"Read Response: too short", {TAG(2)}, R_SINK, .n = 7, .w = {1, 1, 1, MD, ACCESS}},
     /* RFC 7306; n is the AOpCode of an Atomic */
-    {"Atomic: misaligned", {REQ(0xa)}, R_ALL, .from = 4, .w = {0, 2, 7, MD}},
+    {"Atomic: misaligned", {REQ(0xa)}, R_ALL, .from = 4, .w = {0, 2, 7, MD, ACCESS}},
     {"Atomic: AOpCode", {REQ(0xa)}, R_ALL, .n = 1, .w = {0, 2, 6, MD}},
     {"Atomic: STag unknown", {REQ(0xa)}, R_NONE, .w = {0, 1, 0, MD, ACCESS}},
     {"Atomic: STag revoked", {REQ(0xa)}, R_GONE, .n = 2, .w = {0, 1, 0, MD, ACCESS}},
@@ -550,12 +555,38 @@ static void test_reads_over_ird(void **state)
     scene_close(c);
 }
 
+/* The identifier is that of the Request, but for one bit; or the answer is one to the other kind.
+ * proves: EXT-7306-5.2.2-07 */
+static void test_wrong_answer_to_an_atomic(void **state)
+{
+    (void)state;
+    static const struct want w = {.type = 2, .code = 6, .flags = MD};
+    for (int i = 0; i < 2; i++) {
+        struct scene *c = scene_open("mtu=1500");
+        struct rdmap_atomic_request asked;
+        uint8_t bad[64], resp[RDMAP_ATOMIC_RESPONSE_LEN];
+        post_recvs(c, BAD, RECVS);
+        post_request(c, UIW_WR_ATOMIC_FETCH_ADD, RDMAP_ATOMIC_REQUEST);
+        rdmap_atomic_request_unpack(c->u.octets + DDP_UNTAGGED_LEN, &asked);
+        rdmap_atomic_response_pack(&(struct rdmap_atomic_response){.id = asked.id ^ 0x80000000},
+                                   resp);
+        struct ddp_hdr other = {TAG(2), .stag = c->stag[R_SINK], .to = (uintptr_t)c->area};
+        struct ddp_hdr h = {.last = true, .version = 1, .ulp = 0x4b, .qn = 3, .msn = 1};
+        uint32_t n =
+            i == 0 ? raw_segment(bad, &h, resp, sizeof resp) : raw_segment(bad, &other, resp, 8);
+        raw_ulpdu(&c->raw[BAD], bad, n);
+        send_more(c);
+        expect_all(c, &w, bad, n);
+        scene_close(c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_bad_segment), cmocka_unit_test(test_short_ulpdu),
         cmocka_unit_test(test_bad_crc),         cmocka_unit_test(test_bad_marker),
-        cmocka_unit_test(test_reads_over_ird),
+        cmocka_unit_test(test_reads_over_ird),  cmocka_unit_test(test_wrong_answer_to_an_atomic),
     };
     cmocka_set_test_filter(getenv("UIW_TEST")); /* one test by its name, for debugging */
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* What ends a whole device: every stream of it, and nothing beside it. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "raw.h"
+
+#define WHY    "the memory is bad"
+#define FAILED "here: the device has failed: "
+
+enum { QPS = 3 };
+
+/* Two streams; a Request that waits for its answer; a QP without a connection. Each QP has a receive,
+ * and the last one a Send that waits for a connection. */
+struct scene {
+    struct sim s;
+    struct raw r;
+    struct raw_conn c[2], asking;
+    struct uiw_qp *qp[QPS];
+    struct uiw_conn *conn[QPS];
+    struct raw_ulpdu u;
+};
+
+static struct scene *scene_open(void)
+{
+    struct scene *c = calloc(1, sizeof *c);
+    struct sim_side *b = &c->s.side[1];
+    sim_open_one(&c->s, 1, "mtu=1500");
+    raw_open(&c->r, &c->s);
+    for (int i = 0; i < 2; i++) {
+        raw_join(&c->r, &c->c[i], NULL);
+        c->qp[i] = b->qp;
+        c->conn[i] = b->conn;
+        raw_write(&c->c[i], (struct sim_at){0, 0}, NULL, 0); /* the first FPDU */
+    }
+    sim_qps(&c->s, NULL);
+    c->qp[2] = b->qp;
+    for (int i = 0; i < QPS; i++) {
+        assert_int_equal(uiw_qp_post_recv(c->qp[i], &(struct uiw_recv_wr){.wr_id = 1}, NULL), 0);
+    }
+    assert_int_equal(uiw_qp_post_send(b->qp, &(struct uiw_send_wr){.wr_id = 2}, NULL), 0);
+    b->conn = NULL;
+    raw_dial(&c->r, &c->asking);
+    raw_frame(&c->asking, &(struct mpa_frame){.rev = 1, .crc = true});
+    raw_run(&c->r, 10);
+    c->conn[2] = b->conn;
+    assert_non_null(b->conn);
+    return c;
+}
+
+static void scene_close(struct scene *c)
+{
+    raw_close(&c->r);
+    c->s.side[1].conn = NULL;
+    c->s.side[1].qp = NULL;
+    for (int i = 0; i < QPS; i++) {
+        uiw_conn_destroy(c->conn[i]);
+        uiw_qp_destroy(c->qp[i]);
+    }
+    sim_close(&c->s);
+    free(c);
+}
+
+static void expect_device_gone(struct scene *c, const char *text)
+{
+    struct sim_side *b = &c->s.side[1];
+    struct uiw_async_event ev;
+    struct uiw_wc wc[8];
+    sim_until(&c->s, &b->disconnected, 2, 1000);
+    sim_until(&c->s, &b->failed, 1, 1000);
+    assert_int_equal(b->last.reason, UIW_REASON_LOCAL);
+    assert_string_equal(b->last.text, text);
+    assert_int_equal(uiw_async_get(b->dev, &ev), 0);
+    assert_int_equal(ev.type, UIW_ASYNC_DEVICE_FATAL);
+    assert_string_equal(ev.text, text);
+    assert_int_equal(uiw_async_get(b->dev, &ev), -EAGAIN); /* none for each QP */
+    assert_int_equal(uiw_cq_poll(b->cq, 8, wc), QPS + 1);
+    for (int i = 0; i < QPS + 1; i++) {
+        assert_int_equal(wc[i].status, UIW_WC_WR_FLUSH_ERR);
+    }
+    for (int i = 0; i < QPS; i++) {
+        struct uiw_qp_info info;
+        uiw_qp_query(c->qp[i], &info);
+        assert_int_equal(info.state, UIW_QP_ERROR);
+    }
+}
+
+/* Nothing can be begun any more, at either end. */
+static void expect_no_way_in(struct scene *c)
+{
+    struct sim_side *b = &c->s.side[1];
+    struct uiw_conn *conn = NULL;
+    struct uiw_listener *l = NULL;
+    struct raw_conn late;
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(RAW_PORT)};
+    to.sin_addr.s_addr = htonl(0xc6120001);
+    assert_int_equal(uiw_connect(b->ch, c->qp[2], (struct sockaddr *)&to, NULL, &conn), -EIO);
+    to.sin_addr.s_addr = INADDR_ANY;
+    assert_int_equal(uiw_listen(b->ch, (struct sockaddr *)&to, 1, NULL, &l), -EIO);
+    assert_string_equal(uiw_error(), "uiw_listen: the device has failed");
+    raw_dial(&c->r, &late);
+    raw_run(&c->r, 20);
+    assert_true(late.close_came);
+    raw_hangup(&c->r, &late, true);
+}
+
+/* proves: RDMAP-5040-4.8-20 */
+static void test_device_fails(void **state)
+{
+    (void)state;
+    struct scene *c = scene_open();
+    struct uiw_device *dev = c->s.side[1].dev;
+    assert_int_equal(uiw_device_fail(dev, WHY), 0);
+    assert_int_equal(uiw_device_fail(dev, "again"), 0); /* once is enough */
+    for (int i = 0; i < 2; i++) {
+        struct rdmap_term t;
+        raw_terminate(&c->r, &c->c[i], &c->u, &t);
+        assert_int_equal(c->u.seg.plen, 4);
+        assert_int_equal(get_be32(c->u.octets + DDP_UNTAGGED_LEN), 0x02080000);
+        raw_hangup(&c->r, &c->c[i], false);
+    }
+    assert_true(c->asking.close_came);
+    assert_int_equal(c->asking.rx_octets, 0);
+    expect_device_gone(c, FAILED WHY);
+    expect_no_way_in(c);
+    scene_close(c);
+}
+
+/* As when a TAP interface is removed: nothing can be told to the peers. */
+static void test_link_is_removed(void **state)
+{
+    (void)state;
+    struct scene *c = scene_open();
+    net_wire_remove(c->s.side[1].net);
+    expect_device_gone(c, FAILED "its link is gone");
+    scene_close(c);
+}
+
+/* The other device of the process: its stream ends by the peer's word, it itself goes on. */
+static void test_device_beside(void **state)
+{
+    (void)state;
+    struct sim s;
+    struct uiw_async_event ev;
+    struct uiw_listener *l = NULL;
+    sim_open(&s, 1, "mtu=1500");
+    sim_connect(&s, NULL, NULL);
+    assert_int_equal(uiw_device_fail(s.side[1].dev, WHY), 0);
+    sim_until(&s, &s.side[0].disconnected, 1, 1000);
+    const struct uiw_event *e = &s.side[0].last;
+    assert_int_equal(e->reason, UIW_REASON_PEER_TERMINATE);
+    assert_string_equal(e->text, "peer: RDMAP remote operation error: catastrophic, global");
+    assert_int_equal(uiw_async_get(s.side[0].dev, &ev), -EAGAIN);
+    sim_until(&s, &s.side[1].disconnected, 1, 1000);
+    e = &s.side[1].last;
+    assert_int_equal(e->reason, UIW_REASON_LOCAL);
+    assert_int_equal(e->layer << 16 | e->etype << 8 | e->code, 0x000208);
+    sim_drop(&s);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(1234)};
+    assert_int_equal(uiw_listen(s.side[0].ch, (struct sockaddr *)&at, 1, NULL, &l), 0);
+    uiw_listener_destroy(l);
+    sim_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_device_fails),
+        cmocka_unit_test(test_link_is_removed),
+        cmocka_unit_test(test_device_beside),
+    };
+    cmocka_set_test_filter(getenv("UIW_TEST")); /* one test by its name, for debugging */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
