@@ -3,20 +3,18 @@
 #ifndef UIW_TCPIP_LW_H
 #define UIW_TCPIP_LW_H
 
-#include <stdalign.h>
-
 #include "lwip/netif.h"
 #include "lwip/priv/tcp_priv.h"
 #include "lwip/tcp.h"
 #include "tcpip/link.h"
 #include "tcpip/net_base.h"
+#include "tcpip/net_txmem.h"
 #include "tcpip/vnet.h"
 
 enum {
     /* Longest payload of a segment: a frame with any headers stays below FRAME_MAX. */
     LW_SEG_MAX = 65408,
-    LW_SEG_MIN = 64, /* a peer that announces less gets this (compare RFC 9293 3.7.1) */
-    LW_CHUNK = 65536,
+    LW_SEG_MIN = 64,       /* a peer that announces less gets this (compare RFC 9293 3.7.1) */
     LW_ITEMS = 256,        /* pieces of a stream that TCP has not been given yet */
     LW_SEG_ITEMS = 128,    /* pieces of one segment: a frame of LINK_PIECES holds them */
     LW_AHEAD = 256 * 1024, /* queued beyond what the windows let go */
@@ -24,21 +22,6 @@ enum {
     LW_CONNECT_MS = 10000,
     LW_LINGER_MS = 60000,
     LW_TICK_MS = 5,
-};
-
-/* Memory that a stream writes what it sends into; TCP refers to it until it is acknowledged. */
-struct lw_chunk {
-    struct lw_chunk *next;
-    uint64_t end; /* stream offset behind its last octet */
-    uint32_t used;
-    alignas(64) uint8_t data[LW_CHUNK];
-};
-
-/* A copy of lent memory. */
-struct lw_copy {
-    struct lw_copy *next;
-    uint64_t until; /* stream offset that must be acknowledged before it goes */
-    uint8_t data[];
 };
 
 /* A piece to be given to TCP. */
@@ -57,12 +40,11 @@ struct lw_net {
     enum net_kind kind;
     char label[16]; /* "tap uiw0", for the log */
     struct list streams, listeners;
-    struct list timed;       /* streams with a deadline */
-    struct list dirty;       /* streams for the next flush */
-    struct list stalled;     /* streams that wait for room in the link */
-    struct list dead;        /* streams to be freed once lwIP has returned */
-    struct lw_chunk *chunks; /* unused ones */
-    uint32_t chunk_count;
+    struct list timed;   /* streams with a deadline */
+    struct list dirty;   /* streams for the next flush */
+    struct list stalled; /* streams that wait for room in the link */
+    struct list dead;    /* streams to be freed once lwIP has returned */
+    struct net_chunks chunks;
     struct frame *self_first, *self_last; /* sent to our own address */
     struct tcp_pcb *out_pcb;              /* who is being output, most likely */
     struct link_tx tx;
@@ -71,7 +53,6 @@ struct lw_net {
     uint32_t epoch; /* of the link, as far as handled */
     bool link_up;
     bool link_full;
-    bool starved; /* a chunk could not be allocated */
     uint64_t tick_at;
     uint32_t turns; /* since timers ran; see timers_wanted() */
     bool paused;    /* the loop has slept since */
@@ -115,9 +96,8 @@ struct lw_stream {
     bool rx_peeked; /* the last one was lent out */
 
     /* send */
-    struct lw_chunk *tx_first, *tx_last; /* the last one is being filled */
-    struct lw_copy *tx_copies;
-    uint32_t tx_fill; /* octets of the segment under construction */
+    struct net_txmem tx_mem; /* until it is acknowledged */
+    uint32_t tx_fill;        /* octets of the segment under construction */
     uint32_t tx_reserved;
     bool tx_head; /* what is reserved begins a segment */
     uint32_t item_first, item_count;
@@ -191,6 +171,5 @@ void lw_tx_push(struct lw_stream *s); /* gives TCP what the windows allow */
 void lw_tx_drop(struct lw_stream *s); /* the pcb must be gone */
 bool lw_tx_unlend_all(struct lw_stream *s);
 void lw_tx_tell_room(struct lw_stream *s);
-void lw_chunks_free(struct lw_net *net);
 
 #endif

@@ -129,7 +129,7 @@ static void lw_close(struct net *base)
     }
     netif_remove(&net->nif);
     list_remove(&net->node);
-    lw_chunks_free(net);
+    net_chunks_free(&net->chunks);
     net->link->ops->close(net->link);
     log_line(LOG_DEBUG,
              "%s: %llu frames in (%llu bad checksums, %llu not for us), %llu out (%llu lost)",
@@ -192,8 +192,8 @@ static void run_timers(struct lw_net *net)
         node = node->next;
         lw_stream_timer(s, now);
     }
-    if (net->starved) {
-        net->starved = false;
+    if (net->chunks.starved) {
+        net->chunks.starved = false;
         LIST_EACH(it, &net->streams)
         {
             struct lw_stream *s = CONTAINER_OF(it, struct lw_stream, node);

@@ -2,7 +2,6 @@
 /* What a stream sends. Its owner writes into chunks or lends memory; the pieces wait here until the
  * windows have room, so that TCP gets whole large segments and its own queue stays short. */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "tcpip/lw.h"
 
@@ -10,100 +9,22 @@ enum {
     PUSH_AT_ONCE = 8,
     /* What lw_tx_room() tells at most, and what that may take: any two chunks that follow each other
      * hold more than one chunk's worth of pieces; a lent piece may be split between segments. */
-    ROOM_MAX = 2 * LW_CHUNK,
+    ROOM_MAX = 2 * NET_CHUNK,
     CHUNK_STOCK = 5,
     ITEMS_SPARE = 44,
     ITEMS_OF_PIECE = 2, /* what one more commit or lend adds; keeps what lw_tx_room() promised */
 };
 
-/* --- chunks --- */
-
-static struct lw_chunk *chunk_new(struct lw_net *net)
-{
-    struct lw_chunk *c = net->chunks;
-    if (c != NULL) {
-        net->chunks = c->next;
-        net->chunk_count--;
-    } else {
-        c = aligned_alloc(64, sizeof *c);
-        if (c == NULL) {
-            net->starved = true;
-            return NULL;
-        }
-    }
-    c->next = NULL;
-    c->end = 0;
-    c->used = 0;
-    return c;
-}
-
-static void chunk_free(struct lw_net *net, struct lw_chunk *c)
-{
-    c->next = net->chunks;
-    net->chunks = c;
-    net->chunk_count++;
-}
-
-void lw_chunks_free(struct lw_net *net)
-{
-    while (net->chunks != NULL) {
-        struct lw_chunk *c = net->chunks;
-        net->chunks = c->next;
-        free(c);
-    }
-}
-
-static void pop_chunk(struct lw_stream *s)
-{
-    struct lw_chunk *c = s->tx_first;
-    s->tx_first = c->next;
-    if (s->tx_first == NULL) {
-        s->tx_last = NULL;
-    }
-    chunk_free(s->net, c);
-}
-
-/* The last chunk goes only when nothing may follow in it: then an idle connection holds none. */
-static void release_chunks(struct lw_stream *s)
-{
-    bool idle = s->base.tx_acked == s->base.tx_queued && s->tx_reserved == 0;
-    while (s->tx_first != NULL && s->tx_first->end <= s->base.tx_acked &&
-           (s->tx_first != s->tx_last || idle)) {
-        pop_chunk(s);
-    }
-}
-
-/* --- copies of what was lent --- */
-
-static void release_copies(struct lw_stream *s, uint64_t acked)
-{
-    struct lw_copy **at = &s->tx_copies;
-    while (*at != NULL) {
-        struct lw_copy *c = *at;
-        if (c->until <= acked) {
-            *at = c->next;
-            free(c);
-        } else {
-            at = &c->next;
-        }
-    }
-}
-
 void lw_tx_on_acked(struct lw_stream *s, uint32_t n)
 {
     s->base.tx_acked += n;
-    release_chunks(s);
-    if (s->tx_copies != NULL) {
-        release_copies(s, s->base.tx_acked);
-    }
+    bool idle = s->base.tx_acked == s->base.tx_queued && s->tx_reserved == 0;
+    net_txmem_release(&s->tx_mem, &s->net->chunks, s->base.tx_acked, idle);
 }
 
 void lw_tx_drop(struct lw_stream *s)
 {
-    release_copies(s, UINT64_MAX);
-    while (s->tx_first != NULL) {
-        pop_chunk(s);
-    }
+    net_txmem_drop(&s->tx_mem, &s->net->chunks);
     s->item_count = 0;
     s->tx_reserved = 0;
 }
@@ -115,24 +36,12 @@ static bool may_send(const struct lw_stream *s)
     return s->pcb != NULL && s->up && !s->fin_out;
 }
 
-/* Chunks in stock, so that what lw_tx_room() promises needs no allocation. */
-static bool stocked(struct lw_net *net)
-{
-    while (net->chunk_count < CHUNK_STOCK) {
-        struct lw_chunk *c = aligned_alloc(64, sizeof *c);
-        if (c == NULL) {
-            net->starved = true;
-            return false;
-        }
-        chunk_free(net, c);
-    }
-    return true;
-}
-
-/* With so many items to spare. */
+/* With so many items to spare, and chunks in stock, so that what lw_tx_room() promises needs no
+ * allocation. */
 static uint32_t room(const struct lw_stream *s, uint32_t spare)
 {
-    if (!may_send(s) || s->item_count + spare > LW_ITEMS || !stocked(s->net)) {
+    if (!may_send(s) || s->item_count + spare > LW_ITEMS ||
+        !net_chunks_stock(&s->net->chunks, CHUNK_STOCK)) {
         return 0;
     }
     uint64_t limit = min_u32(min_u32(s->pcb->cwnd, s->pcb->snd_wnd), TCP_SND_BUF) + LW_AHEAD;
@@ -144,7 +53,7 @@ uint32_t lw_tx_room(struct net_stream *stream)
 {
     struct lw_stream *s = lw_stream_of(stream);
     uint32_t n = room(s, ITEMS_SPARE);
-    s->want_room |= n < LW_CHUNK;
+    s->want_room |= n < NET_CHUNK;
     return n;
 }
 
@@ -157,7 +66,7 @@ static bool refuse(struct lw_stream *s)
 /* A chunk's worth is what the owner may ask for at most, and he is not called for less. */
 void lw_tx_tell_room(struct lw_stream *s)
 {
-    if (s->want_room && !s->orphan && s->listener == NULL && room(s, ITEMS_SPARE) >= LW_CHUNK) {
+    if (s->want_room && !s->orphan && s->listener == NULL && room(s, ITEMS_SPARE) >= NET_CHUNK) {
         s->want_room = false;
         net_tell(&s->net->base, &s->base.news, NET_EV_ROOM);
     }
@@ -187,42 +96,30 @@ static void add_item(struct lw_stream *s, struct lw_item item)
 uint8_t *lw_tx_reserve(struct net_stream *stream, uint32_t n)
 {
     struct lw_stream *s = lw_stream_of(stream);
-    if (n > LW_CHUNK || room(s, ITEMS_OF_PIECE) < n) {
+    if (n > NET_CHUNK || room(s, ITEMS_OF_PIECE) < n) {
         refuse(s);
         return NULL;
     }
     lw_stream_widen(s);
-    struct lw_chunk *c = s->tx_last;
-    if (c == NULL || LW_CHUNK - c->used < n) {
-        c = chunk_new(s->net);
-        if (c == NULL) {
-            refuse(s);
-            return NULL;
-        }
-        if (s->tx_last != NULL) {
-            s->tx_last->next = c;
-        } else {
-            s->tx_first = c;
-        }
-        s->tx_last = c;
+    uint8_t *p = net_txmem_reserve(&s->tx_mem, &s->net->chunks, n);
+    if (p == NULL) {
+        refuse(s);
+        return NULL;
     }
     s->tx_reserved = n;
     s->tx_head = s->item_count == 0 || s->tx_fill + n > s->pcb->mss;
-    return c->data + c->used;
+    return p;
 }
 
 void lw_tx_commit(struct net_stream *stream, uint32_t n)
 {
     struct lw_stream *s = lw_stream_of(stream);
-    struct lw_chunk *c = s->tx_last;
     n = min_u32(n, s->tx_reserved);
     s->tx_reserved = 0;
-    if (n == 0) {
-        return;
+    if (n > 0) {
+        const uint8_t *p = net_txmem_commit(&s->tx_mem, n, s->base.tx_queued + n);
+        add_item(s, (struct lw_item){p, n, s->tx_head, false});
     }
-    add_item(s, (struct lw_item){c->data + c->used, n, s->tx_head, false});
-    c->used += n;
-    c->end = s->base.tx_queued;
 }
 
 /* Lent pieces fill the present segment to its end and go on in the next. */
@@ -306,7 +203,7 @@ void lw_tx_push(struct lw_stream *s)
     }
     while (pcb->unsent == NULL && s->item_count > 0) {
         if (push_some(s) == 0) {
-            s->net->starved |= pcb->unacked == NULL;
+            s->net->chunks.starved |= pcb->unacked == NULL;
             break;
         }
         tcp_output(pcb);
@@ -324,8 +221,8 @@ static bool touches(const void *payload, uint32_t len, uintptr_t from, uint64_t 
 
 static bool in_chunk(const struct lw_stream *s, const void *payload)
 {
-    for (const struct lw_chunk *c = s->tx_first; c != NULL; c = c->next) {
-        if ((uintptr_t)payload - (uintptr_t)c->data < LW_CHUNK) {
+    for (const struct net_chunk *c = s->tx_mem.first; c != NULL; c = c->next) {
+        if ((uintptr_t)payload - (uintptr_t)c->data < NET_CHUNK) {
             return true;
         }
     }
@@ -334,7 +231,7 @@ static bool in_chunk(const struct lw_stream *s, const void *payload)
 
 static bool in_copies(const struct lw_stream *s, const void *payload)
 {
-    for (const struct lw_copy *c = s->tx_copies; c != NULL; c = c->next) {
+    for (const struct net_copy *c = s->tx_mem.copies; c != NULL; c = c->next) {
         if (c->data == payload) {
             return true;
         }
@@ -342,18 +239,10 @@ static bool in_copies(const struct lw_stream *s, const void *payload)
     return false;
 }
 
-/* A copy that lives until all that is queued now is acknowledged; NULL without memory. */
+/* Lives until all that is queued now is acknowledged. */
 static const uint8_t *keep_copy(struct lw_stream *s, const void *p, uint32_t n)
 {
-    struct lw_copy *c = malloc(sizeof *c + n);
-    if (c == NULL) {
-        return NULL;
-    }
-    memcpy(c->data, p, n);
-    c->until = s->base.tx_queued;
-    c->next = s->tx_copies;
-    s->tx_copies = c;
-    return c->data;
+    return net_txmem_copy(&s->tx_mem, p, n, s->base.tx_queued);
 }
 
 static bool unlend_segments(struct lw_stream *s, struct tcp_seg *seg, uintptr_t from, uint64_t n)

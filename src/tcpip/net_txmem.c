@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+#include "tcpip/net_txmem.h"
+
+#include <stdlib.h>
+
+/* --- unused chunks --- */
+
+static struct net_chunk *chunk_alloc(struct net_chunks *pool)
+{
+    struct net_chunk *c = aligned_alloc(64, sizeof *c);
+    pool->starved |= c == NULL;
+    return c;
+}
+
+static struct net_chunk *chunk_new(struct net_chunks *pool)
+{
+    struct net_chunk *c = pool->first;
+    if (c != NULL) {
+        pool->first = c->next;
+        pool->count--;
+    } else {
+        c = chunk_alloc(pool);
+        if (c == NULL) {
+            return NULL;
+        }
+    }
+    c->next = NULL;
+    c->end = 0;
+    c->used = 0;
+    return c;
+}
+
+static void chunk_free(struct net_chunks *pool, struct net_chunk *c)
+{
+    c->next = pool->first;
+    pool->first = c;
+    pool->count++;
+}
+
+bool net_chunks_stock(struct net_chunks *pool, uint32_t n)
+{
+    while (pool->count < n) {
+        struct net_chunk *c = chunk_alloc(pool);
+        if (c == NULL) {
+            return false;
+        }
+        chunk_free(pool, c);
+    }
+    return true;
+}
+
+void net_chunks_free(struct net_chunks *pool)
+{
+    while (pool->first != NULL) {
+        struct net_chunk *c = pool->first;
+        pool->first = c->next;
+        free(c);
+    }
+    pool->count = 0;
+}
+
+/* --- chunks and copies of a stream --- */
+
+static void pop_chunk(struct net_txmem *m, struct net_chunks *pool)
+{
+    struct net_chunk *c = m->first;
+    m->first = c->next;
+    if (m->first == NULL) {
+        m->last = NULL;
+    }
+    chunk_free(pool, c);
+}
+
+uint8_t *net_txmem_reserve(struct net_txmem *m, struct net_chunks *pool, uint32_t n)
+{
+    struct net_chunk *c = m->last;
+    if (c == NULL || NET_CHUNK - c->used < n) {
+        c = chunk_new(pool);
+        if (c == NULL) {
+            return NULL;
+        }
+        if (m->last != NULL) {
+            m->last->next = c;
+        } else {
+            m->first = c;
+        }
+        m->last = c;
+    }
+    return c->data + c->used;
+}
+
+const uint8_t *net_txmem_commit(struct net_txmem *m, uint32_t n, uint64_t end)
+{
+    struct net_chunk *c = m->last;
+    const uint8_t *p = c->data + c->used;
+    c->used += n;
+    c->end = end;
+    return p;
+}
+
+const uint8_t *net_txmem_copy(struct net_txmem *m, const void *p, uint32_t n, uint64_t until)
+{
+    struct net_copy *c = malloc(sizeof *c + n);
+    if (c == NULL) {
+        return NULL;
+    }
+    memcpy(c->data, p, n);
+    c->until = until;
+    c->next = m->copies;
+    m->copies = c;
+    return c->data;
+}
+
+static void release_copies(struct net_txmem *m, uint64_t done)
+{
+    struct net_copy **at = &m->copies;
+    while (*at != NULL) {
+        struct net_copy *c = *at;
+        if (c->until <= done) {
+            *at = c->next;
+            free(c);
+        } else {
+            at = &c->next;
+        }
+    }
+}
+
+void net_txmem_release(struct net_txmem *m, struct net_chunks *pool, uint64_t done, bool idle)
+{
+    while (m->first != NULL && m->first->end <= done && (m->first != m->last || idle)) {
+        pop_chunk(m, pool);
+    }
+    release_copies(m, done);
+}
+
+void net_txmem_drop(struct net_txmem *m, struct net_chunks *pool)
+{
+    release_copies(m, UINT64_MAX);
+    while (m->first != NULL) {
+        pop_chunk(m, pool);
+    }
+}

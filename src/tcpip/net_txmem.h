@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* The memory behind what a stream sends: chunks that its owner writes into, and copies of what was lent
+ * and taken back. All goes when the stream has no more use for it. */
+#ifndef UIW_TCPIP_NET_TXMEM_H
+#define UIW_TCPIP_NET_TXMEM_H
+
+#include <stdalign.h>
+
+#include "base/base.h"
+
+enum { NET_CHUNK = 65536 };
+
+struct net_chunk {
+    struct net_chunk *next;
+    uint64_t end; /* stream offset behind its last octet */
+    uint32_t used;
+    alignas(64) uint8_t data[NET_CHUNK];
+};
+
+/* Unused chunks of all streams of a net; the last one freed goes first, while it is in the cache. */
+struct net_chunks {
+    struct net_chunk *first;
+    uint32_t count;
+    bool starved; /* one could not be allocated; its owner clears it */
+};
+
+/* A copy of lent memory. */
+struct net_copy {
+    struct net_copy *next;
+    uint64_t until; /* stream offset that must be done with before it goes */
+    uint8_t data[];
+};
+
+struct net_txmem {
+    struct net_chunk *first, *last; /* the last one is being filled */
+    struct net_copy *copies;
+};
+
+/* True when there are that many unused chunks. */
+bool net_chunks_stock(struct net_chunks *pool, uint32_t n);
+void net_chunks_free(struct net_chunks *pool);
+
+/* n contiguous octets, at most NET_CHUNK, behind what was committed; NULL without memory. */
+uint8_t *net_txmem_reserve(struct net_txmem *m, struct net_chunks *pool, uint32_t n);
+
+/* n of the octets reserved last are used, and are the stream's until offset end. */
+const uint8_t *net_txmem_commit(struct net_txmem *m, uint32_t n, uint64_t end);
+
+/* A copy that lives until that offset; NULL without memory. */
+const uint8_t *net_txmem_copy(struct net_txmem *m, const void *p, uint32_t n, uint64_t until);
+
+/* The stream is done with all before that offset. The last chunk goes only when nothing may follow in
+ * it (idle): then an idle connection holds none. */
+void net_txmem_release(struct net_txmem *m, struct net_chunks *pool, uint64_t done, bool idle);
+void net_txmem_drop(struct net_txmem *m, struct net_chunks *pool);
+
+#endif
