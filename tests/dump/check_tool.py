@@ -180,6 +180,39 @@ def check_atomic(tool, d):
     expect(got == {"EXT-7306-6.3-05": 1}, f"verdicts on a short Immediate: {got}")
 
 
+def check_fragments(tool, d):
+    """IP fragments are put together; --write takes all of a message's; a missing one is told of."""
+    for v6 in (False, True):
+        f = w.Flow(40000, 7999, v6=v6)
+        f.open()
+        f.add(0, cf.set_up(False, 0, 0))
+        f.add(1, cf.set_up(True, 0, 0))
+        for msn in range(1, 5):
+            f.add(0, send(msn, bytes(1000)))
+            f.add(1)
+        f.close()
+        path, part = os.path.join(d, "fragments.pcap"), os.path.join(d, "part.pcap")
+        w.write(path, f.packets, frag=256)
+        m = t.of_kind(t.run(tool, path), "message")
+        expect([x["msn"] for x in m] == [1, 2, 3, 4], f"fragments: {m}")
+        expect([x["frame"] for x in m] == [10, 16, 22, 28], "fragments: the last one completes")
+        plain(tool, "--filter", "size>0 frame=16", "--write", part, path)
+        expect([x["msn"] for x in t.of_kind(t.run(tool, part), "message")] == [2],
+               "fragments: --write loses some")
+        gone = [x for i, x in enumerate(w.records(path)) if i != 13]
+        with open(path, "rb") as file:
+            head = file.read(24)
+        with open(path, "wb") as file:
+            file.write(head + b"".join(struct.pack(
+                "<4I", ns // 10**9, ns % 10**9 // 1000, len(octets), n) + octets
+                for ns, _, octets, n in gone))
+        objs = t.run(tool, path)
+        expect([x["msn"] for x in t.of_kind(objs, "message")] == [1, 3, 4], "fragments: one is missing")
+        expect(t.of_kind(objs, "gap") and objs[-1]["lost_fragments"] == 4,
+               "fragments: a missing one is not told of")
+        expect(b"IP fragments" in plain(tool, path).stdout, "fragments: the text says nothing")
+
+
 def check_depth(tool, d):
     """More Reads than the Reply's IRD allows; a response that answers none; one of a wrong length."""
     def read(msn, size):
@@ -245,6 +278,7 @@ def main():
         check_smb(tool, d)
         check_atomic(tool, d)
         check_depth(tool, d)
+        check_fragments(tool, d)
         check_midstream_markers(tool, d)
     text = plain(tool, "--json", os.path.join(captures, "raw-tagged.pcap")).stdout
     for line in text.splitlines():

@@ -181,6 +181,10 @@ class Twist:
         ext = rnd.choice((None, "hop", "dst", "frag")) if v6 else None
         form = rnd.choice(("pcap", "be", "ns", "ng"))
         self.same(f"{name} as {link} {ext} {form}", plain, packets, link=link, ext=ext, form=form)
+        frag = 1480 if any(len(p["data"]) > 8000 for p in packets) else rnd.choice((24, 64, 512))
+        if all(len(p["data"]) < 65000 for p in packets):
+            self.same(f"{name} in fragments of {frag}", plain, packets, link=link, ext=ext and "dst",
+                      frag=frag, rnd=rnd)
 
     def lossy(self, name, packets, want):
         for twist in (drop, late, hole, broken):

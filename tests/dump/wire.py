@@ -113,11 +113,34 @@ def ip_packet(p, ext=None):
     return head[:10] + struct.pack("!H", checksum(head)) + head[12:] + seg
 
 
+def fragments(ip, most, ident):
+    """An IP packet as fragments of most octets of payload."""
+    v6 = ip[0] >> 4 == 6
+    n = 40 if v6 else (ip[0] & 15) * 4
+    head, body = ip[:n], ip[n:]
+    if len(body) <= most:
+        return [ip]
+    out = []
+    for at in range(0, len(body), most):
+        part, more = body[at:at + most], at + most < len(body)
+        if v6:
+            ext = struct.pack("!BBHI", head[6], 0, at | more, ident)
+            out.append(head[:4] + struct.pack("!HB", 8 + len(part), 44) + head[7:] + ext + part)
+        else:
+            h = head[:2] + struct.pack("!HHH", n + len(part), ident & 0xffff, more << 13 | at // 8) + head[
+                8:10] + b"\0\0" + head[12:]
+            out.append(h[:10] + struct.pack("!H", checksum(h)) + h[12:] + part)
+    return out
+
+
 LINKS = {"ether": 1, "vlan": 1, "qinq": 1, "sll": 113, "sll2": 276, "raw": 101, "null": 0, "loop": 108}
 
 
 def frame(p, link="ether", ext=None):
-    ip = ip_packet(p, ext)
+    return ip_frame(p, ip_packet(p, ext), link)
+
+
+def ip_frame(p, ip, link):
     v6 = len(p["src"]) == 16
     kind = b"\x86\xdd" if v6 else b"\x08\x00"
     mac = b"\x02\0\0\0\0\1\x02\0\0\0\0\2"
@@ -138,7 +161,19 @@ def frame(p, link="ether", ext=None):
     return ip
 
 
-def write(path, packets, link="ether", ext=None, snap=None, form="pcap"):
+def frames(packets, link, ext, frag, rnd):
+    """(packet, frame), with IP fragments of at most frag octets: shuffled by rnd, some of them twice."""
+    for i, p in enumerate(packets):
+        parts = fragments(ip_packet(p, ext), frag, i) if frag else [ip_packet(p, ext)]
+        if rnd and len(parts) > 1:
+            early = parts[:-1] + [x for x in parts[:-1] if rnd.random() < 0.1]
+            rnd.shuffle(early)
+            parts = early + parts[-1:]
+        for x in parts:
+            yield p, ip_frame(p, x, link)
+
+
+def write(path, packets, link="ether", ext=None, snap=None, form="pcap", frag=None, rnd=None):
     """form: pcap, or with big-endian header (be), nanoseconds (ns), or pcapng (ng)."""
     order = ">" if form == "be" else "<"
     out = []
@@ -148,8 +183,7 @@ def write(path, packets, link="ether", ext=None, snap=None, form="pcap"):
     else:
         out.append(struct.pack(order + "IHHiIII", 0xa1b23c4d if form == "ns" else 0xa1b2c3d4, 2, 4,
                                0, 0, 262144, LINKS[link]))
-    for p in packets:
-        f = frame(p, link, ext)
+    for p, f in frames(packets, link, ext, frag, rnd):
         n = len(f)
         f = f[:snap] if snap else f
         if form == "ng":

@@ -33,6 +33,7 @@ void dump_add_sink(struct dump *d, const struct sink *s)
 void dump_free(struct dump *d)
 {
     events_flush(d);
+    frags_free(&d->frags);
     free(d->events.heap);
     free(d->table);
     free(d);
@@ -59,9 +60,29 @@ void dump_update_hold(struct dump *d, struct half *h, bool over)
     }
 }
 
+enum packet_kind dump_packet(struct dump *d, const struct frame *f, struct packet *pk,
+                             const uint64_t **frames, uint32_t *count)
+{
+    *count = 0;
+    enum packet_kind kind = packet_parse(f, pk);
+    d->kind[kind]++;
+    return kind == PACKET_FRAGMENT ? frags_take(&d->frags, f, pk, frames, count) : kind;
+}
+
+static void tell_joined(struct dump *d, const struct conn *c, const uint64_t *frames, uint32_t n)
+{
+    for (unsigned i = 0; n > 0 && i < d->sinks; i++) {
+        if (d->sink[i].joined != NULL) {
+            d->sink[i].joined(d->sink[i].ctx, c, frames, n);
+        }
+    }
+}
+
 void dump_frame(struct dump *d, const struct frame *f)
 {
     struct packet pk;
+    const uint64_t *frames;
+    uint32_t count;
     unsigned dir;
     if (d->frames++ == 0) {
         d->start_ns = f->ns;
@@ -69,16 +90,15 @@ void dump_frame(struct dump *d, const struct frame *f)
     d->now = *f;
     d->octets += f->len;
     d->last_ns = f->ns;
-    enum packet_kind kind = packet_parse(f, &pk);
-    d->kind[kind]++;
-    if (kind != PACKET_TCP) {
+    if (dump_packet(d, f, &pk, &frames, &count) != PACKET_TCP) {
         return;
     }
     struct conn *c = flow_find(d, &pk, &dir);
     if (c == NULL) {
         return;
     }
-    c->frames++;
+    tell_joined(d, c, frames, count);
+    c->frames += max_u32(count, 1);
     c->last_ns = f->ns;
     reasm_segment(d, c, dir, &pk);
     reasm_poll(d, c);
@@ -94,6 +114,7 @@ void dump_finish(struct dump *d)
         flow_close(d, CONTAINER_OF(d->lru.next, struct conn, lru));
     }
     events_flush(d);
+    frags_free(&d->frags);
     for (unsigned i = 0; i < d->sinks; i++) {
         if (d->sink[i].finish != NULL) {
             d->sink[i].finish(d->sink[i].ctx, d);

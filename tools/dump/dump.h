@@ -5,6 +5,7 @@
 
 #include "conn.h"
 #include "filter.h"
+#include "frags.h"
 #include "input.h"
 
 enum { SINKS_MAX = 8, CONNS_MAX = 16384, POOL_BYTES = 256 << 20 };
@@ -25,6 +26,7 @@ struct dump {
     uint64_t start_ns;
     uint64_t frames, octets, last_ns;
     uint64_t kind[PACKET_KINDS]; /* frames by what they were */
+    struct frags frags;
     uint32_t conns, mpa_conns;
     uint64_t evicted;
     uint64_t messages, shown, findings, gaps;
@@ -49,6 +51,10 @@ void dump_free(struct dump *d);
 
 /* --- between the files of the core --- */
 
+/* packet_parse(), with fragments put together: *frames names the *count frames of the whole, 0 of them
+ * when it came in one. */
+enum packet_kind dump_packet(struct dump *d, const struct frame *f, struct packet *pk,
+                             const uint64_t **frames, uint32_t *count);
 /* The connection of a packet and its direction; NULL without memory. A SYN after an end begins a new
  * one. */
 struct conn *flow_find(struct dump *d, const struct packet *pk, unsigned *dir);

@@ -201,7 +201,11 @@ static void tell_gap(void *ctx, const struct gap *g)
 
 static void tell_frames(const struct out_text *o, const struct dump *d)
 {
-    for (int k = PACKET_FRAGMENT; k < PACKET_KINDS; k++) {
+    if (d->frags.lost > 0) {
+        fprintf(o->cfg.f, "# %llu IP fragments of packets whose other fragments are missing\n",
+                (unsigned long long)d->frags.lost);
+    }
+    for (int k = PACKET_CUT; k < PACKET_KINDS; k++) {
         if (d->kind[k] > 0) {
             fprintf(o->cfg.f, "# %llu frames not looked into: %s\n", (unsigned long long)d->kind[k],
                     packet_kind_text((enum packet_kind)k));

@@ -10,6 +10,7 @@ enum {
     ETH_QINQ = 0x88a8,
     ETH_QINQ_OLD = 0x9100,
     IP_TCP = 6,
+    EXT_FRAGMENT = 44,
     TCP_HDR = 20,
     SLL2 = 276, /* DLT_LINUX_SLL2, which old headers lack */
     RAW_OPENBSD = 14,
@@ -158,6 +159,17 @@ static enum packet_kind parse_tcp(struct rest r, struct packet *out)
 
 /* --- IP --- */
 
+/* A fragment: what is left belongs to a packet that is put together elsewhere. */
+static enum packet_kind take_part(const struct rest *r, struct packet *out)
+{
+    if (r->len == 0 || (out->part.more && r->len % 8 != 0)) {
+        return PACKET_BAD;
+    }
+    out->part.len = r->len;
+    out->data = (struct span){r->p, r->cap};
+    return PACKET_FRAGMENT;
+}
+
 static enum packet_kind parse_ip4(struct rest r, struct packet *out)
 {
     if (r.cap < 20) {
@@ -175,9 +187,6 @@ static enum packet_kind parse_ip4(struct rest r, struct packet *out)
     if (h[9] != IP_TCP) {
         return PACKET_OTHER;
     }
-    if ((get_be16(h + 6) & 0x3fff) != 0) { /* offset, or more fragments */
-        return PACKET_FRAGMENT;
-    }
     if (r.cap < hlen) {
         return PACKET_CUT;
     }
@@ -189,6 +198,14 @@ static enum packet_kind parse_ip4(struct rest r, struct packet *out)
     out->src = h + 12;
     out->dst = h + 16;
     step(&r, hlen);
+    uint32_t word = get_be16(h + 6);
+    if ((word & 0x3fff) != 0) {
+        out->part = (struct part){.id = get_be16(h + 4),
+                                  .off = (word & 0x1fff) * 8,
+                                  .next = h[9],
+                                  .more = (word & 0x2000) != 0};
+        return take_part(&r, out);
+    }
     return parse_tcp(r, out);
 }
 
@@ -203,9 +220,43 @@ static uint32_t ext_len(uint8_t next, const uint8_t *p)
     case 139: /* HIP */
     case 140: /* shim6 */ return ((uint32_t)p[1] + 1) * 8;
     case 51: /* authentication */ return ((uint32_t)p[1] + 2) * 4;
-    case 44: /* fragment */ return 8;
+    case EXT_FRAGMENT: return 8;
     default: return 0;
     }
+}
+
+/* Extension headers, then TCP. */
+static enum packet_kind parse_chain(struct rest r, uint8_t next, struct packet *out)
+{
+    for (unsigned i = 0; next != IP_TCP; i++) {
+        if (i == EXT_MAX || r.cap < 8) {
+            return i == EXT_MAX || r.len < 8 ? PACKET_OTHER : PACKET_CUT;
+        }
+        const uint8_t *h = r.p;
+        uint32_t n = ext_len(next, h);
+        if (n == 0) {
+            return PACKET_OTHER;
+        }
+        if (n > r.len) {
+            return PACKET_BAD;
+        }
+        if (!step(&r, n)) {
+            return PACKET_CUT;
+        }
+        uint32_t word = get_be16(h + 2);
+        /* An "atomic" fragment is a whole packet (RFC 6946). */
+        if (next == EXT_FRAGMENT && (word & 0xfff9) != 0) {
+            static const uint8_t some[8];
+            if (h[0] != IP_TCP && ext_len(h[0], some) == 0) {
+                return PACKET_OTHER;
+            }
+            out->part = (struct part){
+                .id = get_be32(h + 4), .off = word & 0xfff8, .next = h[0], .more = word & 1};
+            return take_part(&r, out);
+        }
+        next = h[0];
+    }
+    return parse_tcp(r, out);
 }
 
 static enum packet_kind parse_ip6(struct rest r, struct packet *out)
@@ -218,35 +269,22 @@ static enum packet_kind parse_ip6(struct rest r, struct packet *out)
         return PACKET_BAD;
     }
     uint32_t plen = get_be16(h + 4);
-    uint8_t next = h[6];
     step(&r, 40);
     if (plen != 0) { /* 0: jumbogram or super-frame */
         trim(&r, plen);
     }
-    for (unsigned i = 0; next != IP_TCP; i++) {
-        if (i == EXT_MAX || r.cap < 8) {
-            return i == EXT_MAX || r.len < 8 ? PACKET_OTHER : PACKET_CUT;
-        }
-        uint32_t n = ext_len(next, r.p);
-        if (n == 0) {
-            return PACKET_OTHER;
-        }
-        /* An "atomic" fragment is a whole packet (RFC 6946). */
-        if (next == 44 && (get_be16(r.p + 2) & 0xfff9) != 0) {
-            return PACKET_FRAGMENT;
-        }
-        next = r.p[0];
-        if (n > r.len) {
-            return PACKET_BAD;
-        }
-        if (!step(&r, n)) {
-            return PACKET_CUT;
-        }
-    }
     out->v6 = true;
     out->src = h + 8;
     out->dst = h + 24;
-    return parse_tcp(r, out);
+    return parse_chain(r, h[6], out);
+}
+
+enum packet_kind packet_parse_whole(const uint8_t *p, uint32_t cap, uint32_t len,
+                                    struct packet *out)
+{
+    struct rest r = {p, cap, len};
+    enum packet_kind kind = parse_chain(r, out->part.next, out);
+    return kind == PACKET_FRAGMENT ? PACKET_BAD : kind; /* no fragments of fragments */
 }
 
 static enum packet_kind parse_ip(struct rest r, struct packet *out)

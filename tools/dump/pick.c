@@ -21,8 +21,16 @@ struct ranges {
 /* Of all ranges together; neighbours are joined, so only scattered messages need many. */
 enum { RANGES_MAX = 4 << 20 };
 
+/* A fragment, and the frame that completed its packet. */
+struct extra {
+    uint64_t frame, last;
+    uint32_t conn;
+};
+
 struct pick {
     bool whole, failed;
+    struct extra *extra;
+    uint32_t extras, extra_cap;
     struct ranges *conn;
     uint32_t conns, used;
 };
@@ -42,6 +50,7 @@ void pick_free(struct pick *p)
         free(p->conn[i].v);
     }
     free(p->conn);
+    free(p->extra);
     free(p);
 }
 
@@ -109,9 +118,31 @@ static void take_conn(void *ctx, const struct conn *c)
     }
 }
 
+static void take_fragments(void *ctx, const struct conn *c, const uint64_t *frames, uint32_t n)
+{
+    struct pick *p = ctx;
+    if (p->extra_cap - p->extras < n) {
+        uint32_t cap = max_u32(p->extras + n, p->extra_cap * 2);
+        struct extra *v = cap <= RANGES_MAX ? realloc(p->extra, cap * sizeof *v) : NULL;
+        if (v == NULL) {
+            p->failed = true;
+            return;
+        }
+        p->extra = v;
+        p->extra_cap = cap;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        p->extra[p->extras++] = (struct extra){frames[i], frames[n - 1], c->id};
+    }
+}
+
 void pick_sink(struct pick *p, struct sink *s)
 {
-    *s = (struct sink){.ctx = p, .conn = take_conn, .setup = take_setup, .message = take_message};
+    *s = (struct sink){.ctx = p,
+                       .conn = take_conn,
+                       .setup = take_setup,
+                       .message = take_message,
+                       .joined = take_fragments};
 }
 
 static int by_low(const void *a, const void *b)
@@ -157,13 +188,46 @@ static bool holds(const struct ranges *r, uint64_t frame)
     return false;
 }
 
-static bool wanted(const struct pick *p, uint32_t id, const struct packet *pk, uint64_t frame)
+static bool wanted(const struct pick *p, uint32_t id, bool mark, uint64_t frame)
 {
     if (id >= p->conns || !p->conn[id].any) {
         return false;
     }
-    bool mark = (pk->flags & (TCP_SYN | TCP_FIN | TCP_RST)) != 0;
     return p->whole || mark || frame <= p->conn[id].setup_end || holds(&p->conn[id], frame);
+}
+
+static int by_frame(const void *a, const void *b)
+{
+    const struct extra *x = a;
+    const struct extra *y = b;
+    return x->frame < y->frame ? -1 : x->frame > y->frame;
+}
+
+static bool wanted_fragment(const struct pick *p, uint64_t frame)
+{
+    const struct extra key = {.frame = frame};
+    const struct extra *x =
+        p->extras > 0 ? bsearch(&key, p->extra, p->extras, sizeof key, by_frame) : NULL;
+    return x != NULL && wanted(p, x->conn, false, x->last);
+}
+
+static void put(pcap_dumper_t *out, const struct frame *f)
+{
+    struct pcap_pkthdr h = {.caplen = f->cap, .len = f->len};
+    h.ts.tv_sec = (time_t)(f->ns / 1000000000);
+    h.ts.tv_usec = (suseconds_t)(f->ns % 1000000000);
+    pcap_dump((u_char *)out, &h, f->p);
+}
+
+/* What decides on a new connection between the same ports is kept up to date. */
+static void see(struct reasm *r, const struct packet *pk)
+{
+    bool syn = (pk->flags & TCP_SYN) != 0;
+    if (!r->started && (syn || pk->len > 0)) {
+        r->started = true;
+        r->syn = syn;
+        r->isn = pk->seq;
+    }
 }
 
 static uint64_t copy(struct pick *p, struct input *in, pcap_dumper_t *out, struct dump *again)
@@ -172,28 +236,18 @@ static uint64_t copy(struct pick *p, struct input *in, pcap_dumper_t *out, struc
     struct frame f;
     while (input_next(in, &f) == 1) {
         struct packet pk;
+        const uint64_t *frames;
+        uint32_t count;
         unsigned dir;
         again->now = f;
-        if (packet_parse(&f, &pk) != PACKET_TCP) {
-            continue;
+        bool tcp = dump_packet(again, &f, &pk, &frames, &count) == PACKET_TCP;
+        struct conn *c = tcp ? flow_find(again, &pk, &dir) : NULL;
+        if (c != NULL) {
+            see(&c->h[dir].r, &pk);
         }
-        struct conn *c = flow_find(again, &pk, &dir);
-        if (c == NULL) {
-            continue;
-        }
-        /* What decides on a new connection between the same ports is kept up to date. */
-        struct reasm *r = &c->h[dir].r;
-        bool syn = (pk.flags & TCP_SYN) != 0;
-        if (!r->started && (syn || pk.len > 0)) {
-            r->started = true;
-            r->syn = syn;
-            r->isn = pk.seq;
-        }
-        if (wanted(p, c->id, &pk, f.num)) {
-            struct pcap_pkthdr h = {.caplen = f.cap, .len = f.len};
-            h.ts.tv_sec = (time_t)(f.ns / 1000000000);
-            h.ts.tv_usec = (suseconds_t)(f.ns % 1000000000);
-            pcap_dump((u_char *)out, &h, f.p);
+        bool mark = tcp && (pk.flags & (TCP_SYN | TCP_FIN | TCP_RST)) != 0;
+        if ((c != NULL && wanted(p, c->id, mark, f.num)) || wanted_fragment(p, f.num)) {
+            put(out, &f);
             n++;
         }
     }
@@ -221,6 +275,9 @@ bool pick_write(struct pick *p, struct input *in, const char *path, uint64_t *fr
     }
     for (uint32_t i = 0; i < p->conns; i++) {
         tidy(&p->conn[i]);
+    }
+    if (p->extras > 0) {
+        qsort(p->extra, p->extras, sizeof *p->extra, by_frame);
     }
     pcap_t *form =
         pcap_open_dead_with_tstamp_precision(first.link, 262144, PCAP_TSTAMP_PRECISION_NANO);

@@ -118,6 +118,8 @@ struct sink {
     void (*message)(void *ctx, const struct msg *m);
     void (*finding)(void *ctx, const struct finding *f);
     void (*gap)(void *ctx, const struct gap *g);
+    /* One of its segments came in IP fragments, in these frames. */
+    void (*joined)(void *ctx, const struct conn *c, const uint64_t *frames, uint32_t n);
     void (*close)(void *ctx, const struct conn *c); /* nothing more comes; statistics are final */
     void (*finish)(void *ctx, const struct dump *d);
 };
