@@ -3,11 +3,16 @@
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "dump/out.h"
 #include "dump/pick.h"
+
+enum { SNAPLEN_MAX = 262144 };
 
 struct options {
     struct input_cfg in;
@@ -62,6 +67,30 @@ static void usage(FILE *f)
         f);
 }
 
+/* One line that says what is wrong, and where more is to be read. */
+__attribute__((format(printf, 1, 2))) static bool refuse(const char *fmt, ...)
+{
+    va_list ap;
+    fputs("uiw-dump: ", stderr);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputs(" (--help lists the options)\n", stderr);
+    return false;
+}
+
+static bool set_snaplen(struct options *o, const char *text)
+{
+    char *end;
+    errno = 0;
+    unsigned long n = strtoul(text, &end, 10);
+    if (errno != 0 || text[0] < '0' || text[0] > '9' || *end != '\0' || n == 0 || n > SNAPLEN_MAX) {
+        return refuse("--snaplen takes 1 to %d octets, not '%s'", SNAPLEN_MAX, text);
+    }
+    o->in.snaplen = (uint32_t)n;
+    return true;
+}
+
 static bool set_colour(struct options *o, const char *when)
 {
     if (strcmp(when, "auto") == 0) {
@@ -71,8 +100,7 @@ static bool set_colour(struct options *o, const char *when)
     } else if (strcmp(when, "never") == 0) {
         o->colour = COLOUR_NEVER;
     } else {
-        fprintf(stderr, "uiw-dump: --color takes auto, always or never\n");
-        return false;
+        return refuse("--color takes auto, always or never, not '%s'", when);
     }
     return true;
 }
@@ -116,7 +144,7 @@ static bool take_option(struct options *o, int c)
     case 'x': o->verbose = o->hex = true; return true;
     case 'i': o->in.iface = optarg; return true;
     case 'f': o->in.filter = optarg; return true;
-    case 's': o->in.snaplen = (uint32_t)strtoul(optarg, NULL, 0); return true;
+    case 's': return set_snaplen(o, optarg);
     case O_SUMMARY: o->summary = true; return true;
     case O_VERDICTS: o->verdicts = true; return true;
     case O_MESSAGES: o->messages = true; return true;
@@ -130,22 +158,53 @@ static bool take_option(struct options *o, int c)
     }
 }
 
+static bool is_dash(const char *path)
+{
+    return path != NULL && strcmp(path, "-") == 0;
+}
+
+/* Options that contradict each other. */
+static bool agrees(const struct options *o, int files)
+{
+    bool other = o->summary || o->verdicts || o->html != NULL || o->write != NULL;
+    bool lines = o->messages || o->verbose || o->json || o->summary || o->verdicts || !other;
+    if (o->in.iface == NULL && files == 0) {
+        return refuse("no file is given, and no interface");
+    }
+    if (files > (o->in.iface == NULL ? 1 : 0)) {
+        return refuse(o->in.iface != NULL ? "a file and an interface: one of them"
+                                          : "more than one file");
+    }
+    if (o->in.snaplen > 0 && o->in.iface == NULL) {
+        return refuse("--snaplen is for a live capture");
+    }
+    if (is_dash(o->html) + is_dash(o->write) + lines > 1 &&
+        (is_dash(o->html) || is_dash(o->write))) {
+        return refuse("standard output can be one thing only");
+    }
+    return true;
+}
+
 /* 0 to go on; else the exit status plus one. */
 static int parse(struct options *o, int argc, char **argv)
 {
     int c;
-    while ((c = getopt_long(argc, argv, "vxhi:f:s:", long_options, NULL)) != -1) {
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, ":vxhi:f:s:", long_options, NULL)) != -1) {
         if (c == 'h') {
             usage(stdout);
             return 1;
         }
+        if (c == '?' || c == ':') {
+            const char *what = c == '?' ? "is no option, or not alone" : "needs a value";
+            refuse("%s %s", argv[optind - 1], what);
+            return 3;
+        }
         if (!take_option(o, c)) {
-            usage(stderr);
             return 3;
         }
     }
-    if (argc - optind != (o->in.iface == NULL ? 1 : 0)) {
-        usage(stderr);
+    if (!agrees(o, argc - optind)) {
         return 3;
     }
     o->in.file = argv[optind];
@@ -164,6 +223,12 @@ static bool wants_colour(const struct options *o)
     return isatty(STDOUT_FILENO) && (none == NULL || none[0] == '\0');
 }
 
+/* Somebody may watch while the packets come. */
+static bool is_stream(const struct options *o)
+{
+    return o->in.iface != NULL || strcmp(o->in.file, "-") == 0;
+}
+
 static bool add_outputs(struct run *r)
 {
     const struct options *o = &r->o;
@@ -175,6 +240,9 @@ static bool add_outputs(struct run *r)
                           .messages = o->list,
                           .findings = o->verdicts,
                           .summary = o->summary,
+                          .source = o->in.iface != NULL ? o->in.iface
+                                    : is_stream(o)      ? "standard input"
+                                                        : o->in.file,
                           .d = r->d};
     r->text.cfg = r->json.cfg = r->summary.cfg = cfg;
     if (o->json) {
@@ -204,10 +272,26 @@ static bool add_outputs(struct run *r)
     return true;
 }
 
-/* Somebody may watch while the packets come. */
-static bool is_stream(const struct options *o)
+/* An output that is the input would destroy it before it was read. */
+static bool is_same(const char *a, const char *b)
 {
-    return o->in.iface != NULL || strcmp(o->in.file, "-") == 0;
+    struct stat x;
+    struct stat y;
+    return a != NULL && b != NULL && stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISREG(x.st_mode) &&
+           x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static bool outputs_differ(const struct options *o)
+{
+    const char *in = o->in.file != NULL && !is_dash(o->in.file) ? o->in.file : NULL;
+    const char *twice = is_same(o->html, in)         ? o->html
+                        : is_same(o->write, in)      ? o->write
+                        : is_same(o->html, o->write) ? o->html
+                                                     : NULL;
+    if (o->html != NULL && o->write != NULL && strcmp(o->html, o->write) == 0) {
+        twice = o->html;
+    }
+    return twice == NULL || refuse("%s cannot be two files at once", twice);
 }
 
 static bool set_up(struct run *r)
@@ -221,6 +305,9 @@ static bool set_up(struct run *r)
         return false;
     }
     cfg.filter = r->filter;
+    if (!outputs_differ(&r->o)) {
+        return false;
+    }
     r->in = input_open(&r->o.in, err);
     if (r->in == NULL) {
         fprintf(stderr, "uiw-dump: %s\n", err);
@@ -255,7 +342,6 @@ static void catch_signals(struct run *r)
 static bool finish_files(struct run *r)
 {
     bool ok = true;
-    uint64_t n = 0;
     if (r->html != NULL) {
         ok = out_html_close(r->html);
         r->html = NULL;
@@ -263,28 +349,42 @@ static bool finish_files(struct run *r)
             fprintf(stderr, "uiw-dump: %s: %s\n", r->o.html, strerror(errno));
         }
     }
-    if (r->pick != NULL && !pick_write(r->pick, r->in, r->o.write, &n)) {
-        fprintf(stderr, "uiw-dump: %s: %s\n", r->o.write, strerror(errno));
+    const char *why = r->pick != NULL ? pick_write(r->pick, r->in, r->o.write) : NULL;
+    if (why != NULL) {
+        fprintf(stderr, "uiw-dump: %s: %s\n", r->o.write, why);
         ok = false;
     }
     return ok;
+}
+
+static uint64_t clock_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 static bool read_all(struct run *r)
 {
     struct frame f;
     int rc;
-    while ((rc = input_next(r->in, &f)) == 1) {
-        dump_frame(r->d, &f);
-        if (ferror(stdout)) {
-            return false;
+    while ((rc = input_next(r->in, &f)) > 0 && ferror(stdout) == 0) {
+        if (rc == 1) {
+            dump_frame(r->d, &f);
+        } else {
+            dump_idle(r->d, clock_ns());
         }
     }
+    r->d->dropped = input_dropped(r->in);
     dump_finish(r->d);
     if (rc < 0) { /* all that could be read was shown */
         fprintf(stderr, "uiw-dump: %s\n", input_error(r->in));
     }
-    return finish_files(r) && rc == 0 && fflush(stdout) == 0;
+    bool written = fflush(stdout) == 0 && ferror(stdout) == 0;
+    if (!written) {
+        fprintf(stderr, "uiw-dump: standard output: %s\n", strerror(errno));
+    }
+    return finish_files(r) && rc == 0 && written;
 }
 
 static void tear_down(struct run *r)

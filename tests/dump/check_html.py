@@ -165,6 +165,23 @@ def check_small(b, faults, page):
     expect(faults, wide, "the page is wider than its window")
 
 
+def check_plots(b, faults, page):
+    """rping: five Reads of 4096 octets by the server, as many Writes and ten Sends of 16 by it."""
+    b.open(page)
+    sums = b.js("const m = rows.filter(o => o.k === 'message'), s = octets(m, m[0].t, m.at(-1).t, 7);"
+                "return s.map(x => x.reduce((a, v) => a + v, 0))")
+    expect(faults, sums == [5 * 4096 + 10 * 16, 5 * 4096 + 10 * 16], f"payload by direction: {sums}")
+    story = b.js("return document.getElementById('latency').textContent")
+    expect(faults, story.startswith("5 answers: min ") and "p99" in story, f"latency: {story}")
+    box = b.js("const c = document.getElementById('lat'); c.scrollIntoView(); const r = "
+               "c.getBoundingClientRect(); return [r.x, r.y, r.width, r.height]")
+    b.pointer(box[0] + box[2] - 20, box[1] + box[3] / 2, True)
+    detail = b.js("return document.getElementById('detail').innerText")
+    expect(faults, "after frame" in detail, "a click on the latency plot leads nowhere")
+    text = b.js("return document.body.innerText + document.title")
+    expect(faults, "rping buffer STag" in text and "rping-v4-4096.pcap" in text, "names are missing")
+
+
 def check_large(b, faults, page):
     start = time.time()
     b.open(page)
@@ -196,10 +213,13 @@ def main():
         print("no chromium and chromedriver here")
         sys.exit(SKIP)
     faults = []
+    rping = os.path.join(captures, "rping-v4-4096.pcap")
     with tempfile.TemporaryDirectory() as d:
-        small, large, cap = (os.path.join(d, n) for n in ("small.html", "large.html", "many.pcap"))
+        small, large, ping, cap = (os.path.join(d, n) for n in (
+            "small.html", "large.html", "ping.html", "many.pcap"))
         many(cap, 10000)
-        for page, source in ((small, os.path.join(captures, "raw-tagged.pcap")), (large, cap)):
+        for page, source in ((small, os.path.join(captures, "raw-tagged.pcap")), (large, cap),
+                             (ping, rping)):
             subprocess.run([tool, "--html", page, source], check=True)
         b = Browser(driver, chrome, 9600 + os.getpid() % 300)
         try:
@@ -207,6 +227,7 @@ def main():
             check_colours(b, faults)
             check_small(b, faults, small)
             check_narrow(b, faults, small)
+            check_plots(b, faults, ping)
             check_large(b, faults, large)
         finally:
             b.close()

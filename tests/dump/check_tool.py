@@ -45,6 +45,19 @@ def check_man(tool, captures, page):
     expect(seen >= 5, "the man page has lost its examples")
 
 
+def check_readme(tool, readme):
+    """The same for the README, whose examples begin at the source's root."""
+    with open(readme, encoding="utf-8") as f:
+        lines = f.read().split("\n")
+    at = [i for i, x in enumerate(lines) if x.startswith("$ build/tools/uiw-dump ")]
+    for i in at:
+        end = lines.index("```", i)
+        p = subprocess.run([tool, *shlex.split(lines[i][2:])[1:]], cwd=os.path.dirname(readme),
+                           capture_output=True, text=True, check=False)
+        expect(p.stdout.rstrip("\n").split("\n") == lines[i + 1:end], f"README: other output: {lines[i]}")
+    expect(at, "the README has lost its example")
+
+
 def check_arguments(tool, captures):
     some = os.path.join(captures, "rping-v4-64.pcap")
     for args in ([], ["-q", some], [some, some], ["--color", "blue", some]):
@@ -271,6 +284,7 @@ def main():
     tool, captures, page = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3]
     with tempfile.TemporaryDirectory() as d:
         check_man(tool, captures, page)
+        check_readme(tool, os.path.abspath(os.path.join(captures, "..", "..", "README.md")))
         check_arguments(tool, captures)
         check_broken(tool, captures, d)
         check_filters(tool, captures)

@@ -65,6 +65,9 @@ enum packet_kind dump_packet(struct dump *d, const struct frame *f, struct packe
 {
     *count = 0;
     enum packet_kind kind = packet_parse(f, pk);
+    if (kind == PACKET_LINK && d->kind[kind] == 0) {
+        d->odd_link = f->link;
+    }
     d->kind[kind]++;
     return kind == PACKET_FRAGMENT ? frags_take(&d->frags, f, pk, frames, count) : kind;
 }
@@ -99,12 +102,18 @@ void dump_frame(struct dump *d, const struct frame *f)
     }
     tell_joined(d, c, frames, count);
     c->frames += max_u32(count, 1);
-    c->last_ns = f->ns;
+    c->last_ns = f->ns > c->last_ns ? f->ns : c->last_ns;
     reasm_segment(d, c, dir, &pk);
     reasm_poll(d, c);
     for (unsigned i = 0; i < DIRS; i++) {
         dump_update_hold(d, &c->h[i], false);
     }
+    events_drain(d);
+}
+
+void dump_idle(struct dump *d, uint64_t ns)
+{
+    d->now.ns = ns > d->now.ns ? ns : d->now.ns;
     events_drain(d);
 }
 

@@ -31,7 +31,9 @@ struct dump {
     uint64_t evicted;
     uint64_t messages, shown, findings, gaps;
     struct events events;
-    uint64_t pool; /* octets in reassembly and stream buffers together */
+    uint64_t dropped; /* packets that the capture lost, as far as it knows */
+    int odd_link;     /* of the first frame that was PACKET_LINK */
+    uint64_t pool;    /* octets in reassembly and stream buffers together */
     struct conn **table;
     uint32_t mask, live;
     struct list lru; /* oldest first */
@@ -45,6 +47,8 @@ struct dump {
 struct dump *dump_new(const struct dump_cfg *cfg);
 void dump_add_sink(struct dump *d, const struct sink *s);
 void dump_frame(struct dump *d, const struct frame *f);
+/* Nothing came for a while: it is ns now. */
+void dump_idle(struct dump *d, uint64_t ns);
 /* The input is at its end: tells what stays unfinished, closes all connections. */
 void dump_finish(struct dump *d);
 void dump_free(struct dump *d);

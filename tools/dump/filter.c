@@ -2,6 +2,7 @@
 #include "filter.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -56,16 +57,62 @@ static bool is_time(enum field f)
     return f == F_TIME || f == F_LATENCY;
 }
 
+/* A unit at *s, which then stands behind it, or 1. */
+static double read_unit(enum field f, char **s)
+{
+    static const struct {
+        const char *name;
+        bool time;
+        double factor;
+    } units[] = {
+        {"ns", true, 1e-9}, {"us", true, 1e-6},    {"ms", true, 1e-3},    {"s", true, 1},
+        {"k", false, 1024}, {"M", false, 1 << 20}, {"G", false, 1 << 30},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(units); i++) {
+        size_t n = strlen(units[i].name);
+        bool fits = units[i].time ? is_time(f) : f == F_SIZE;
+        if (fits && strncmp(*s, units[i].name, n) == 0) {
+            *s += n;
+            return units[i].factor;
+        }
+    }
+    return 1;
+}
+
+/* Up to the dots of a range, which strtod() would take for a fraction's. */
+static double read_real(const char *s, char **end)
+{
+    char copy[64];
+    size_t n = strspn(s, "0123456789.eE+");
+    const char *dots = strstr(s, "..");
+    n = dots != NULL && (size_t)(dots - s) < n ? (size_t)(dots - s) : n;
+    n = n < sizeof copy ? n : sizeof copy - 1;
+    memcpy(copy, s, n);
+    copy[n] = '\0';
+    char *stop;
+    double v = strtod(copy, &stop);
+    *end = (char *)(uintptr_t)s + (stop - copy);
+    return v;
+}
+
 static bool read_number(enum field f, const char **s, uint64_t *out)
 {
     char *end;
-    if (is_time(f)) {
-        double v = strtod(*s, &end);
-        *out = v > 0 && v < 1e9 ? (uint64_t)(v * 1e9 + 0.5) : 0;
-    } else {
-        *out = strtoull(*s, &end, 0);
+    if (**s < '0' || **s > '9') { /* no signs, no blanks */
+        return false;
     }
-    bool ok = end != *s;
+    if (is_time(f)) {
+        double v = read_real(*s, &end);
+        v *= read_unit(f, &end);
+        *out = (uint64_t)(v * 1e9 + 0.5);
+        *s = end;
+        return v < 1e9;
+    }
+    errno = 0;
+    *out = strtoull(*s, &end, 0);
+    uint64_t unit = (uint64_t)read_unit(f, &end);
+    bool ok = errno == 0 && *out <= UINT64_MAX / unit;
+    *out *= unit;
     *s = end;
     return ok;
 }
@@ -108,7 +155,7 @@ static bool read_value(enum field f, const char *s, struct value *v)
             return false;
         }
     }
-    return *s == '\0';
+    return *s == '\0' && v->low <= v->high;
 }
 
 /* field OP value: the comparison as a range. */
@@ -117,7 +164,8 @@ static bool read_comparison(struct term *t, const char *op, const char *s)
     struct value *v = &t->v[0];
     uint64_t n;
     t->values = 1;
-    if (!read_number(t->field, &s, &n) || *s != '\0') {
+    if (t->field == F_HOST || t->field == F_DIR || t->field == F_OP ||
+        !read_number(t->field, &s, &n) || *s != '\0') {
         return false;
     }
     bool open = op[1] != '='; /* the bound itself is left out */
@@ -176,6 +224,27 @@ static bool read_term(struct term *t, char *s)
     return t->values > 0;
 }
 
+/* What the field of the term takes. */
+static const char *help_on(const char *term)
+{
+    const char *name = term + (*term == '!');
+    enum field f;
+    if (!find_field(name, strcspn(name, "=<>!"), &f)) {
+        return "the fields are conn host port dir op stag size time frame latency error";
+    }
+    switch (f) {
+    case F_DIR: return "dir is c2s or s2c";
+    case F_HOST: return "host is an IPv4 or IPv6 address";
+    case F_ERROR: return "error stands alone, or is compared with a number";
+    case F_OP:
+        return "op is send send_inv send_se send_se_inv write read_request read_response terminate "
+               "immediate immediate_se atomic_request atomic_response";
+    case F_TIME:
+    case F_LATENCY: return "a number of seconds, with ns us ms or s behind it, or a range a..b";
+    default: return "a number, decimal or 0x..., or a range a..b";
+    }
+}
+
 struct filter *filter_parse(const char *text, char err[FILTER_ERR])
 {
     struct filter *f = calloc(1, sizeof *f);
@@ -185,7 +254,8 @@ struct filter *filter_parse(const char *text, char err[FILTER_ERR])
     snprintf(err, FILTER_ERR, "out of memory");
     for (char *p = ok ? strtok_r(copy, " \t", &save) : NULL; ok && p != NULL;
          p = strtok_r(NULL, " \t", &save)) {
-        snprintf(err, FILTER_ERR, "term %u of the filter is not understood: %s", f->terms + 1, p);
+        snprintf(err, FILTER_ERR, "term %u of the filter is not understood: %.80s; %s",
+                 f->terms + 1, p, help_on(p));
         if (strcmp(p, "and") == 0) {
             continue;
         }
@@ -257,7 +327,10 @@ static bool holds(const struct term *t, const struct msg *m, uint64_t start_ns)
     case F_TIME: return m->at.ns >= start_ns && within(t, m->at.ns - start_ns);
     case F_FRAME: return within(t, m->at.frame);
     case F_LATENCY: return m->answered && within(t, m->latency_ns);
-    case F_ERROR: return m->errors > 0 || m->opcode == RDMAP_TERMINATE;
+    case F_ERROR: {
+        uint32_t n = max_u32(m->errors, m->opcode == RDMAP_TERMINATE ? 1 : 0);
+        return t->values == 0 ? n > 0 : within(t, n);
+    }
     default: return holds_conn(t, m->at.conn);
     }
 }

@@ -13,7 +13,7 @@ struct msg;
 struct place;
 struct filter;
 
-enum { FILTER_ERR = 160 };
+enum { FILTER_ERR = 320 };
 
 /* NULL, and err filled, when it cannot be understood. */
 struct filter *filter_parse(const char *text, char err[FILTER_ERR]);

@@ -116,7 +116,7 @@ static struct conn *add(struct dump *d, const struct packet *pk, const struct ke
     c->v6 = pk->v6;
     c->hash = hash;
     c->id = d->conns++;
-    c->first_ns = d->now.ns;
+    c->first_ns = c->last_ns = d->now.ns;
     c->first_frame = d->now.num;
     unsigned client = from_server(pk) ? 1 : 0;
     for (unsigned i = 0; i < DIRS; i++) {

@@ -1,50 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-#include "input.h"
-
 #include <errno.h>
 #include <fcntl.h>
-#include <pcap/pcap.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "input_int.h"
 
 enum {
     FILE_HDR = 24,
     REC_HDR = 16,
     MAGIC_US = (int)0xa1b2c3d4,
     MAGIC_NS = (int)0xa1b23c4d,
-    CAP_MAX = 262144, /* libpcap's limit too; a length above is a broken file */
-    /* Small enough to stay in the cache between the kernel's copy and our reading. Mapping the file
-     * costs more: the faults of the first touch take longer than a copy does. */
-    BUFFER = 2 * CAP_MAX,
 };
 
-struct input {
-    struct input_cfg cfg;
-    char err[INPUT_ERR];
-    uint64_t frames;
-    int link;
-    /* classic pcap, read here */
-    int fd; /* -1: not in use */
-    uint8_t *buf;
-    uint32_t at, have; /* buf[at..have) is not looked at yet */
-    bool swap, nano, ended;
-    /* libpcap */
-    pcap_t *pcap;
-    bool pcap_nano;
-    bool live;
-    volatile bool stop;
-};
-
-static uint32_t load32(const struct input *in, const uint8_t *p)
-{
-    uint32_t v;
-    memcpy(&v, p, sizeof v);
-    return in->swap ? __builtin_bswap32(v) : v;
-}
-
-/* At least n octets in the buffer, from at on; false at the end of the file. */
-static bool fill(struct input *in, uint32_t n)
+bool input_fill(struct input *in, uint32_t n)
 {
     if (in->have - in->at >= n) {
         return true;
@@ -53,40 +23,63 @@ static bool fill(struct input *in, uint32_t n)
     in->have -= in->at;
     in->at = 0;
     while (in->have < n && !in->ended) {
-        ssize_t got = read(in->fd, in->buf + in->have, BUFFER - in->have);
+        ssize_t got = read(in->fd, in->buf + in->have, INPUT_BUFFER - in->have);
         if (got < 0 && errno == EINTR) {
             continue;
         }
+        in->io_errno = got < 0 ? errno : 0;
         in->ended = got <= 0;
         in->have += got > 0 ? (uint32_t)got : 0;
     }
     return in->have >= n;
 }
 
-/* Takes the file's header; false when it is not classic pcap, and libpcap has to read it. */
+static bool is_stdin(const struct input *in)
+{
+    return strcmp(in->cfg.file, "-") == 0;
+}
+
+/* What the input is called in errors. */
+static const char *name_of(const struct input *in)
+{
+    return in->cfg.iface != NULL ? in->cfg.iface : is_stdin(in) ? "standard input" : in->cfg.file;
+}
+
+static bool say(struct input *in, const char *what)
+{
+    snprintf(in->err, sizeof in->err, "%s: %s", name_of(in), what);
+    return false;
+}
+
+/* Takes the file's header; false when it is neither pcap nor pcapng. */
 static bool take_header(struct input *in)
 {
-    if (!fill(in, FILE_HDR)) {
+    ng_reset(&in->ng);
+    in->is_ng = input_fill(in, 4) && ng_begins(in);
+    if (in->is_ng) {
+        return true;
+    }
+    if (!input_fill(in, FILE_HDR)) {
         return false;
     }
-    uint32_t magic = load32(in, in->buf);
+    in->swap = false;
+    uint32_t magic = input_load32(in, in->buf);
     if (magic != (uint32_t)MAGIC_US && magic != (uint32_t)MAGIC_NS) {
         in->swap = true;
-        magic = load32(in, in->buf);
+        magic = input_load32(in, in->buf);
     }
     if (magic != (uint32_t)MAGIC_US && magic != (uint32_t)MAGIC_NS) {
-        in->swap = false;
         return false;
     }
     in->nano = magic == (uint32_t)MAGIC_NS;
-    in->link = (int)(load32(in, in->buf + 20) & 0xffff); /* the rest is about an FCS */
+    in->link = input_link(input_load32(in, in->buf + 20) & 0xffff); /* the rest is about an FCS */
     in->at = FILE_HDR;
     return true;
 }
 
 static void close_file(struct input *in)
 {
-    if (in->fd >= 0) {
+    if (in->fd > STDIN_FILENO) {
         close(in->fd);
     }
     free(in->buf);
@@ -94,11 +87,39 @@ static void close_file(struct input *in)
     in->buf = NULL;
 }
 
-static bool open_file(struct input *in)
+/* Why the octets at the start of the file are no capture. */
+static const char *what_it_is(const struct input *in)
 {
-    in->fd = open(in->cfg.file, O_RDONLY | O_CLOEXEC);
-    in->buf = malloc(BUFFER);
-    if (in->fd < 0 || in->buf == NULL || !take_header(in)) {
+    static const struct {
+        uint8_t magic[4];
+        const char *text;
+    } known[] = {
+        {{0x1f, 0x8b, 0x08, 0}, "is compressed: zcat FILE | uiw-dump -"},
+        {{0xfd, '7', 'z', 'X'}, "is compressed: xzcat FILE | uiw-dump -"},
+        {{0x28, 0xb5, 0x2f, 0xfd}, "is compressed: zstdcat FILE | uiw-dump -"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+        if (in->have >= 4 && memcmp(in->buf, known[i].magic, i == 0 ? 3 : 4) == 0) {
+            return known[i].text;
+        }
+    }
+    return in->have == 0 ? "is empty" : "is no pcap or pcapng file";
+}
+
+/* False: the error says why; *other is set when libpcap may know better. */
+static bool open_file(struct input *in, bool *other)
+{
+    *other = false;
+    in->fd = is_stdin(in) ? STDIN_FILENO : open(in->cfg.file, O_RDONLY | O_CLOEXEC);
+    in->buf = malloc(INPUT_BUFFER);
+    if (in->fd < 0 || in->buf == NULL) {
+        say(in, strerror(errno));
+        close_file(in);
+        return false;
+    }
+    if (!take_header(in)) {
+        say(in, in->io_errno != 0 ? strerror(in->io_errno) : what_it_is(in));
+        *other = in->have >= FILE_HDR && !is_stdin(in);
         close_file(in);
         return false;
     }
@@ -115,7 +136,7 @@ static bool open_live(struct input *in)
         snprintf(in->err, sizeof in->err, "%s: %s", in->cfg.iface, why);
         return false;
     }
-    pcap_set_snaplen(in->pcap, in->cfg.snaplen > 0 ? (int)in->cfg.snaplen : 262144);
+    pcap_set_snaplen(in->pcap, in->cfg.snaplen > 0 ? (int)in->cfg.snaplen : INPUT_CAP_MAX);
     pcap_set_promisc(in->pcap, 1);
     pcap_set_timeout(in->pcap, 100);
     pcap_set_buffer_size(in->pcap, 64 << 20);
@@ -127,48 +148,70 @@ static bool open_live(struct input *in)
                  text[0] != '\0' ? text : pcap_statustostr(rc));
         return false;
     }
+    in->link = pcap_datalink(in->pcap);
     return true;
 }
 
+/* Old variants of pcap. */
 static bool open_pcap(struct input *in)
 {
     char why[PCAP_ERRBUF_SIZE] = "";
     in->pcap =
         pcap_open_offline_with_tstamp_precision(in->cfg.file, PCAP_TSTAMP_PRECISION_NANO, why);
     in->pcap_nano = true;
-    if (in->pcap == NULL) {
-        snprintf(in->err, sizeof in->err, "%s", why);
-    }
+    in->link = in->pcap != NULL ? pcap_datalink(in->pcap) : 0;
     return in->pcap != NULL;
 }
 
-static bool set_filter(struct input *in)
+/* The capture filter for that link; NULL, with the error set, when it makes no sense there. */
+static struct bpf_program *filter_for(struct input *in, int link)
 {
-    struct bpf_program prog;
-    if (in->cfg.filter == NULL) {
-        return true;
+    for (uint32_t i = 0; i < in->progs; i++) {
+        if (in->prog_link[i] == link) {
+            return &in->prog[i];
+        }
     }
-    if (pcap_compile(in->pcap, &prog, in->cfg.filter, 1, PCAP_NETMASK_UNKNOWN) != 0) {
-        snprintf(in->err, sizeof in->err, "filter: %s", pcap_geterr(in->pcap));
-        return false;
+    if (in->progs == INPUT_LINKS) {
+        input_fail(in, "too many kinds of links for one capture filter");
+        return NULL;
     }
-    bool ok = pcap_setfilter(in->pcap, &prog) == 0;
-    pcap_freecode(&prog);
-    return ok;
+    pcap_t *form = pcap_open_dead(link, INPUT_CAP_MAX);
+    struct bpf_program *prog = &in->prog[in->progs];
+    bool ok =
+        form != NULL && pcap_compile(form, prog, in->cfg.filter, 1, PCAP_NETMASK_UNKNOWN) == 0;
+    if (ok) {
+        in->prog_link[in->progs++] = link;
+    } else {
+        snprintf(in->err, sizeof in->err, "capture filter '%s': %s", in->cfg.filter,
+                 form != NULL ? pcap_geterr(form) : "out of memory");
+    }
+    if (form != NULL) {
+        pcap_close(form);
+    }
+    return ok ? prog : NULL;
+}
+
+static bool set_live_filter(struct input *in)
+{
+    struct bpf_program *prog =
+        in->cfg.filter != NULL ? filter_for(in, pcap_datalink(in->pcap)) : NULL;
+    if (prog == NULL) {
+        return in->cfg.filter == NULL;
+    }
+    return pcap_setfilter(in->pcap, prog) == 0 || say(in, pcap_geterr(in->pcap));
 }
 
 static bool start(struct input *in)
 {
-    if (in->cfg.iface == NULL && in->cfg.filter == NULL && strcmp(in->cfg.file, "-") != 0 &&
-        open_file(in)) {
-        return true;
+    bool other = false;
+    if (in->cfg.iface != NULL) {
+        return open_live(in) && set_live_filter(in);
     }
-    bool ok = in->cfg.iface != NULL ? open_live(in) : open_pcap(in);
-    if (!ok || !set_filter(in)) {
+    if (!open_file(in, &other) && !(other && open_pcap(in))) {
         return false;
     }
-    in->link = pcap_datalink(in->pcap);
-    return true;
+    bool early = in->cfg.filter != NULL && !in->is_ng; /* else the links are not known yet */
+    return !early || filter_for(in, in->link) != NULL;
 }
 
 struct input *input_open(const struct input_cfg *cfg, char err[INPUT_ERR])
@@ -191,37 +234,43 @@ struct input *input_open(const struct input_cfg *cfg, char err[INPUT_ERR])
 void input_close(struct input *in)
 {
     close_file(in);
+    ng_reset(&in->ng);
+    for (uint32_t i = 0; i < in->progs; i++) {
+        pcap_freecode(&in->prog[i]);
+    }
     if (in->pcap != NULL) {
         pcap_close(in->pcap);
     }
     free(in);
 }
 
-static int fail(struct input *in, const char *what)
+int input_fail(struct input *in, const char *what)
 {
-    snprintf(in->err, sizeof in->err, "after frame %llu: %s", (unsigned long long)in->frames, what);
+    snprintf(in->err, sizeof in->err, "%s: after frame %llu: %s", name_of(in),
+             (unsigned long long)in->frames, in->io_errno != 0 ? strerror(in->io_errno) : what);
     return -1;
 }
 
 static int next_read(struct input *in, struct frame *f)
 {
-    if (!fill(in, REC_HDR)) {
-        return in->have == in->at ? 0 : fail(in, "the file ends inside a frame's header");
+    if (!input_fill(in, REC_HDR)) {
+        bool whole = in->have == in->at && in->io_errno == 0;
+        return whole ? 0 : input_fail(in, "the file ends inside a frame's header");
     }
-    uint32_t cap = load32(in, in->buf + in->at + 8);
-    if (cap > CAP_MAX) {
-        return fail(in, "a frame's length is impossible");
+    uint32_t cap = input_load32(in, in->buf + in->at + 8);
+    if (cap > INPUT_CAP_MAX) {
+        return input_fail(in, "a frame's length is impossible");
     }
-    if (!fill(in, REC_HDR + cap)) {
-        return fail(in, "the file ends inside a frame");
+    if (!input_fill(in, REC_HDR + cap)) {
+        return input_fail(in, "the file ends inside a frame");
     }
     const uint8_t *h = in->buf + in->at;
-    uint64_t frac = load32(in, h + 4);
+    uint64_t frac = input_load32(in, h + 4);
     *f = (struct frame){.num = ++in->frames,
-                        .ns = load32(in, h) * 1000000000ull + (in->nano ? frac : frac * 1000),
+                        .ns = input_load32(in, h) * 1000000000ull + (in->nano ? frac : frac * 1000),
                         .p = h + REC_HDR,
                         .cap = cap,
-                        .len = max_u32(cap, load32(in, h + 12)),
+                        .len = max_u32(cap, input_load32(in, h + 12)),
                         .link = in->link};
     in->at += REC_HDR + cap;
     return 1;
@@ -231,15 +280,15 @@ static int next_pcap(struct input *in, struct frame *f)
 {
     struct pcap_pkthdr *h;
     const u_char *p;
-    int rc = 0;
-    while (rc == 0 && !in->stop) { /* 0: a live device was silent for a while */
-        rc = pcap_next_ex(in->pcap, &h, &p);
-    }
+    int rc = pcap_next_ex(in->pcap, &h, &p);
     if (in->stop || rc == PCAP_ERROR_BREAK) {
         return 0;
     }
+    if (rc == 0) { /* a live device was silent for a while */
+        return 2;
+    }
     if (rc != 1) {
-        return fail(in, pcap_geterr(in->pcap));
+        return input_fail(in, pcap_geterr(in->pcap));
     }
     uint64_t frac = (uint64_t)h->ts.tv_usec;
     *f = (struct frame){.num = ++in->frames,
@@ -252,9 +301,26 @@ static int next_pcap(struct input *in, struct frame *f)
     return 1;
 }
 
+/* 1 or 0: the capture filter takes the frame or not. -1: it cannot be asked. */
+static int passes(struct input *in, const struct frame *f)
+{
+    if (in->live || in->cfg.filter == NULL) {
+        return 1; /* of a live capture only such frames come */
+    }
+    const struct bpf_program *prog = filter_for(in, f->link);
+    const struct pcap_pkthdr h = {.caplen = f->cap, .len = f->len};
+    return prog == NULL ? -1 : pcap_offline_filter(prog, &h, f->p) != 0;
+}
+
 int input_next(struct input *in, struct frame *f)
 {
-    return in->buf != NULL ? next_read(in, f) : next_pcap(in, f);
+    for (;;) {
+        int rc = in->buf == NULL ? next_pcap(in, f) : in->is_ng ? ng_next(in, f) : next_read(in, f);
+        int pass = rc == 1 ? passes(in, f) : 1;
+        if (pass != 0) {
+            return pass < 0 ? -1 : rc;
+        }
+    }
 }
 
 const char *input_error(const struct input *in)
@@ -262,20 +328,29 @@ const char *input_error(const struct input *in)
     return in->err;
 }
 
+uint64_t input_dropped(struct input *in)
+{
+    struct pcap_stat st;
+    if (in->live && pcap_stats(in->pcap, &st) == 0) {
+        return (uint64_t)st.ps_drop + st.ps_ifdrop;
+    }
+    return in->dropped;
+}
+
 bool input_rewind(struct input *in)
 {
-    in->frames = 0;
+    in->frames = in->dropped = 0;
     if (in->buf != NULL) {
         in->at = in->have = 0;
         in->ended = false;
         return lseek(in->fd, 0, SEEK_SET) == 0 && take_header(in);
     }
-    if (in->live || strcmp(in->cfg.file, "-") == 0) {
+    if (in->live) {
         return false;
     }
     pcap_close(in->pcap);
     in->pcap = NULL;
-    return open_pcap(in) && set_filter(in);
+    return open_pcap(in);
 }
 
 void input_stop(struct input *in)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Frames from a file, standard input or a live interface. Classic pcap files are read here, all else by
+/* Frames from a file, standard input or a live interface. Pcap and pcapng are read here, all else by
  * libpcap; the caller sees no difference. */
 #ifndef UIW_DUMP_INPUT_H
 #define UIW_DUMP_INPUT_H
@@ -29,10 +29,14 @@ struct input;
 struct input *input_open(const struct input_cfg *cfg, char err[INPUT_ERR]);
 void input_close(struct input *in);
 
-/* 1: *f is the next frame, its octets borrowed until the next call. 0: the end. -1: what follows
- * cannot be read; input_error() says why, and all frames before it were good. */
+/* 1: *f is the next frame, its octets borrowed until the next call. 0: the end. 2: nothing came for a
+ * while (live only). -1: what follows cannot be read; input_error() says why, and all frames before it
+ * were good. */
 int input_next(struct input *in, struct frame *f);
 const char *input_error(const struct input *in);
+
+/* Packets that the capture lost, as the kernel or the file says. */
+uint64_t input_dropped(struct input *in);
 
 /* Back to the first frame; false for what cannot be read twice. */
 bool input_rewind(struct input *in);

@@ -10,6 +10,7 @@
 struct out_cfg {
     FILE *f;
     bool colour, fpdus, hex, messages, findings, summary;
+    const char *source; /* what the input is called */
     const struct dump *d;
 };
 
@@ -31,7 +32,7 @@ struct out_summary {
 };
 void out_summary_sink(struct out_summary *o, struct sink *s);
 
-/* One page. NULL, with errno set, when the file cannot be made. */
+/* One page, on standard output for "-". NULL, with errno set, when the file cannot be made. */
 struct out_html;
 struct out_html *out_html_open(const char *path, const struct out_cfg *cfg);
 void out_html_sink(struct out_html *o, struct sink *s);

@@ -8,7 +8,9 @@
 #include "page.h"
 
 enum {
-    ROWS_MAX = 100000, /* a page of more would serve nobody; what is left out is said there */
+    /* A page of more would serve nobody; what is left out is said there. */
+    ROWS_MAX = 100000,
+    PAGE_CONNS_MAX = 2000,
     HEX_MAX = 64,
     DETAIL = 320,
 };
@@ -16,8 +18,41 @@ enum {
 struct out_html {
     struct out_cfg cfg;
     FILE *f;
-    uint64_t rows, left;
+    uint64_t rows, left, conns, conns_left;
+    uint8_t *shown; /* a bit for each connection that is in the page */
+    uint32_t shown_len;
 };
+
+static bool is_shown(const struct out_html *o, const struct conn *c)
+{
+    return c->id / 8 < o->shown_len && (o->shown[c->id / 8] >> (c->id % 8) & 1) != 0;
+}
+
+static bool add_conn(struct out_html *o, const struct conn *c)
+{
+    uint32_t need = c->id / 8 + 1;
+    if (o->conns == PAGE_CONNS_MAX) {
+        return false;
+    }
+    if (need > o->shown_len) {
+        uint32_t n = max_u32(need, o->shown_len * 2);
+        uint8_t *p = realloc(o->shown, n);
+        if (p == NULL) {
+            return false;
+        }
+        memset(p + o->shown_len, 0, n - o->shown_len);
+        o->shown = p;
+        o->shown_len = n;
+    }
+    o->shown[c->id / 8] |= (uint8_t)(1u << (c->id % 8));
+    o->conns++;
+    return true;
+}
+
+static bool has_room(struct out_html *o, const struct place *at)
+{
+    return is_shown(o, at->conn) && o->rows < ROWS_MAX;
+}
 
 static void set(json_t *o, const char *key, json_t *v)
 {
@@ -80,6 +115,10 @@ static void tell_conn(void *ctx, const struct conn *c)
     struct out_html *o = ctx;
     char a[ADDR_TEXT];
     char b[ADDR_TEXT];
+    if (!add_conn(o, c)) {
+        o->conns_left++;
+        return;
+    }
     json_t *j = begin("conn", c->id);
     set(j, "ends", json_pack("[s,s]", out_end(c, 0, a), out_end(c, 1, b)));
     write_line(o, j);
@@ -90,6 +129,9 @@ static void tell_setup(void *ctx, const struct setup_view *v)
     struct out_html *o = ctx;
     const struct mpa_frame *f = &v->f;
     char text[DETAIL];
+    if (!has_room(o, &v->at)) {
+        return;
+    }
     json_t *j = begin_at(o, "setup", &v->at);
     set(j, "op", json_string(f->reply ? "Reply" : "Request"));
     snprintf(text, sizeof text, "rev %u, markers %s, CRC %s%s, IRD %u, ORD %u, RTR %s%s%s", f->rev,
@@ -116,7 +158,7 @@ static void tell_message(void *ctx, const struct msg *m)
 {
     struct out_html *o = ctx;
     char text[DETAIL];
-    if (o->rows >= ROWS_MAX) {
+    if (!has_room(o, &m->at)) {
         o->left++;
         return;
     }
@@ -128,6 +170,10 @@ static void tell_message(void *ctx, const struct msg *m)
     set_text(j, "x", out_detail(m, text, sizeof text));
     set_text(j, "crc", crc_text(m->crc));
     set_text(j, "note", m->note);
+    if (m->opcode == RDMAP_READ_REQUEST || m->tagged) {
+        snprintf(text, sizeof text, "0x%08x", m->tagged ? m->stag : m->req.src_stag);
+        set_text(j, "s", text);
+    }
     if (m->answered) {
         set_int(j, "lat", m->latency_ns);
         set_int(j, "rf", m->request_frame);
@@ -145,7 +191,7 @@ static void tell_message(void *ctx, const struct msg *m)
 static void tell_finding(void *ctx, const struct finding *f)
 {
     struct out_html *o = ctx;
-    if (o->rows >= ROWS_MAX) {
+    if (!has_room(o, &f->at)) {
         return;
     }
     json_t *j = begin_at(o, "verdict", &f->at);
@@ -160,7 +206,7 @@ static void tell_finding(void *ctx, const struct finding *f)
 static void tell_gap(void *ctx, const struct gap *g)
 {
     struct out_html *o = ctx;
-    if (o->rows >= ROWS_MAX) {
+    if (!has_room(o, &g->at)) {
         return;
     }
     json_t *j = begin_at(o, "gap", &g->at);
@@ -180,7 +226,7 @@ static void close_conn(void *ctx, const struct conn *c)
 {
     struct out_html *o = ctx;
     char facts[DETAIL];
-    if (!conn_is_mpa(c)) {
+    if (!is_shown(o, c)) {
         return;
     }
     json_t *all = json_array();
@@ -222,6 +268,9 @@ static void finish(void *ctx, const struct dump *d)
     json_t *j = begin("end", 0);
     set_text(j, "text", text);
     set_int(j, "left", o->left);
+    set_int(j, "conns", o->conns_left);
+    set_text(j, "source", o->cfg.source != NULL ? o->cfg.source : "");
+    set_int(j, "start", d->start_ns / 1000000);
     write_line(o, j);
 }
 
@@ -232,7 +281,7 @@ struct out_html *out_html_open(const char *path, const struct out_cfg *cfg)
         return NULL;
     }
     o->cfg = *cfg;
-    o->f = fopen(path, "w");
+    o->f = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
     if (o->f == NULL) {
         free(o);
         return NULL;
@@ -257,7 +306,8 @@ bool out_html_close(struct out_html *o)
 {
     fwrite(page_tail, 1, page_tail_len, o->f);
     bool ok = ferror(o->f) == 0;
-    ok = fclose(o->f) == 0 && ok;
+    ok = (o->f == stdout ? fflush(o->f) : fclose(o->f)) == 0 && ok;
+    free(o->shown);
     free(o);
     return ok;
 }

@@ -399,6 +399,7 @@ static void finish(void *ctx, const struct dump *d)
     set_u64(j, "verdicts", d->findings);
     set_u64(j, "gaps", d->gaps);
     set_u64(j, "evicted_connections", d->evicted);
+    set_u64(j, "dropped_packets", d->dropped);
     set_u64(j, "packets_of_fragments", d->frags.joined);
     set_u64(j, "lost_fragments", d->frags.lost);
     for (int k = 0; k < PACKET_KINDS; k++) {

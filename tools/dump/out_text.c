@@ -207,9 +207,19 @@ static void tell_frames(const struct out_text *o, const struct dump *d)
     }
     for (int k = PACKET_CUT; k < PACKET_KINDS; k++) {
         if (d->kind[k] > 0) {
-            fprintf(o->cfg.f, "# %llu frames not looked into: %s\n", (unsigned long long)d->kind[k],
+            fprintf(o->cfg.f, "# %llu frames not looked into: %s", (unsigned long long)d->kind[k],
                     packet_kind_text((enum packet_kind)k));
+            fprintf(o->cfg.f, k == PACKET_LINK ? " (%d is the first)\n" : "\n", d->odd_link);
         }
+    }
+    if (d->dropped > 0) {
+        fprintf(o->cfg.f, "# %llu packets were lost while the capture was taken\n",
+                (unsigned long long)d->dropped);
+    }
+    if (d->evicted > 0) {
+        fprintf(o->cfg.f,
+                "# %llu connections made room for others; if they went on they have two numbers\n",
+                (unsigned long long)d->evicted);
     }
 }
 

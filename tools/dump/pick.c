@@ -5,6 +5,7 @@
 #include <pcap/pcap.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* Frames low..high of a connection. */
 struct range {
@@ -28,7 +29,8 @@ struct extra {
 };
 
 struct pick {
-    bool whole, failed;
+    bool whole, failed, mixed;
+    int link; /* of the file that is written */
     struct extra *extra;
     uint32_t extras, extra_cap;
     struct ranges *conn;
@@ -230,9 +232,8 @@ static void see(struct reasm *r, const struct packet *pk)
     }
 }
 
-static uint64_t copy(struct pick *p, struct input *in, pcap_dumper_t *out, struct dump *again)
+static void copy(struct pick *p, struct input *in, pcap_dumper_t *out, struct dump *again)
 {
-    uint64_t n = 0;
     struct frame f;
     while (input_next(in, &f) == 1) {
         struct packet pk;
@@ -247,11 +248,10 @@ static uint64_t copy(struct pick *p, struct input *in, pcap_dumper_t *out, struc
         }
         bool mark = tcp && (pk.flags & (TCP_SYN | TCP_FIN | TCP_RST)) != 0;
         if ((c != NULL && wanted(p, c->id, mark, f.num)) || wanted_fragment(p, f.num)) {
+            p->mixed |= f.link != p->link;
             put(out, &f);
-            n++;
         }
     }
-    return n;
 }
 
 /* Connections of the second pass hold no data, so they are closed without a word. */
@@ -265,35 +265,58 @@ static void forget(struct dump *again)
     dump_free(again);
 }
 
-bool pick_write(struct pick *p, struct input *in, const char *path, uint64_t *frames)
+static void tidy_all(struct pick *p)
 {
-    struct frame first;
-    struct dump_cfg none = {0};
-    errno = p->failed ? ENOMEM : EINVAL;
-    if (p->failed || !input_rewind(in) || input_next(in, &first) != 1 || !input_rewind(in)) {
-        return false;
-    }
     for (uint32_t i = 0; i < p->conns; i++) {
         tidy(&p->conn[i]);
     }
     if (p->extras > 0) {
         qsort(p->extra, p->extras, sizeof *p->extra, by_frame);
     }
+}
+
+/* NULL, or what went wrong. */
+static const char *write_all(struct pick *p, struct input *in, pcap_dumper_t *out)
+{
+    struct dump_cfg none = {0};
+    struct dump *again = dump_new(&none);
+    if (again == NULL) {
+        return strerror(ENOMEM);
+    }
+    copy(p, in, out, again);
+    forget(again);
+    if (p->mixed) {
+        return "the frames are of several kinds of links, which one pcap file cannot hold";
+    }
+    return pcap_dump_flush(out) == 0 ? NULL : strerror(errno);
+}
+
+const char *pick_write(struct pick *p, struct input *in, const char *path)
+{
+    struct frame first = {.link = DLT_EN10MB};
+    if (p->failed) {
+        return strerror(ENOMEM);
+    }
+    if (!input_rewind(in) || input_next(in, &first) < 0 || !input_rewind(in)) {
+        return "the input cannot be read again";
+    }
+    tidy_all(p);
+    p->link = first.link;
+    FILE *file = strcmp(path, "-") == 0 ? fdopen(dup(STDOUT_FILENO), "wb") : fopen(path, "wb");
+    if (file == NULL) {
+        return strerror(errno);
+    }
     pcap_t *form =
         pcap_open_dead_with_tstamp_precision(first.link, 262144, PCAP_TSTAMP_PRECISION_NANO);
-    pcap_dumper_t *out = form != NULL ? pcap_dump_open(form, path) : NULL;
-    struct dump *again = out != NULL ? dump_new(&none) : NULL;
-    bool ok = again != NULL;
-    if (ok) {
-        *frames = copy(p, in, out, again);
-        ok = pcap_dump_flush(out) == 0;
-        forget(again);
-    }
+    pcap_dumper_t *out = form != NULL ? pcap_dump_fopen(form, file) : NULL;
+    const char *why = out != NULL ? write_all(p, in, out) : "the file's header cannot be written";
     if (out != NULL) {
         pcap_dump_close(out);
+    } else {
+        fclose(file);
     }
     if (form != NULL) {
         pcap_close(form);
     }
-    return ok;
+    return why;
 }

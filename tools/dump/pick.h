@@ -13,7 +13,8 @@ struct pick *pick_new(bool whole);
 void pick_free(struct pick *p);
 /* For the first pass. */
 void pick_sink(struct pick *p, struct sink *s);
-/* After dump_finish(). Writes classic pcap with nanoseconds; false, and errno set, on failure. */
-bool pick_write(struct pick *p, struct input *in, const char *path, uint64_t *frames);
+/* After dump_finish(). Writes classic pcap with nanoseconds, to standard output for "-"; NULL, or
+ * what went wrong. */
+const char *pick_write(struct pick *p, struct input *in, const char *path);
 
 #endif

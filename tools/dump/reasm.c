@@ -248,7 +248,8 @@ void reasm_poll(struct dump *d, struct conn *c)
             r->hole_acked = true;
             r->hole_ns = d->now.ns;
             r->hole_frames = c->frames;
-        } else if (d->now.ns - r->hole_ns > HOLE_NS || c->frames - r->hole_frames > HOLE_FRAMES) {
+        } else if ((d->now.ns > r->hole_ns && d->now.ns - r->hole_ns > HOLE_NS) ||
+                   c->frames - r->hole_frames > HOLE_FRAMES) {
             give_up_hole(d, c, dir, "the other end acknowledged them");
         }
     }
