@@ -130,6 +130,13 @@ unsigned world_close(struct world *w)
     return faults;
 }
 
+void world_reopen(struct world *w)
+{
+    const struct play_cfg cfg = w->cfg;
+    world_close(w);
+    world_open(w, cfg.all, cfg.all_cnt, cfg.trace != NULL);
+}
+
 void world_cut(struct world *w, uint32_t cut)
 {
     w->wire = (struct net_wire){.seed = 1, .cut_at = cut};

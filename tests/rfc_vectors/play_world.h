@@ -20,6 +20,8 @@ struct world {
 void world_open(struct world *w, struct script **all, unsigned all_cnt, bool verbose);
 unsigned world_close(struct world *w); /* faults found in passing */
 
+/* A world like it, in its place. */
+void world_reopen(struct world *w);
 /* The player's stream is cut at every multiple of that; 0: not. */
 void world_cut(struct world *w, uint32_t cut);
 void world_play(struct world *w, const struct script *s, struct play_out *out);

@@ -41,6 +41,11 @@ static bool run_once(struct world *w, const struct script *s, uint32_t cut, stru
         report(s, &out, cut);
         t->faults++;
     }
+    if (out.mute) {
+        /* One fault is one fault: the next file has a responder that answers. */
+        printf("%s: a responder gave no answer%s\n", s->id, ok ? " at first" : "");
+        world_reopen(w);
+    }
     w->octets = out.octets;
     return ok;
 }

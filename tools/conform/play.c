@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "octets.h"
 #include "play_int.h"
 
 /* --- what is said --- */
@@ -50,6 +51,15 @@ void play_trace(struct play *p, const char *fmt, ...)
     vfprintf(p->cfg->trace, fmt, ap);
     va_end(ap);
     fputc('\n', p->cfg->trace);
+}
+
+void play_trace_octets(struct play *p, char mark, const char *what, struct span o)
+{
+    char hex[200];
+    if (p->cfg->trace != NULL) {
+        octets_show(o.p, o.n, hex, sizeof hex);
+        play_trace(p, "  %c %s: %s", mark, what, hex);
+    }
 }
 
 /* --- small lines --- */

@@ -42,6 +42,7 @@ struct play_out {
     uint64_t ms;
     struct verdict term; /* of the last Terminate that came; ok: none did */
     bool closed;         /* TCP ended where something was awaited */
+    bool mute;           /* a responder gave no answer: it may be of no more use */
     uint64_t octets;     /* that we sent on the longest stream */
 };
 

@@ -86,6 +86,16 @@ static bool body_is(struct play *p, const struct script_line *l, const struct rd
     return (header_optional(t->v) && same_octets(p, bare, b)) || differs(p, l, want, n);
 }
 
+void play_host_order(const struct play *p, struct rdmap_term *t)
+{
+    if (p->cfg->host_order && !t->host_order && !t->m && !t->d && t->v.layer != t->v.type) {
+        uint8_t type = t->v.type;
+        t->v.type = t->v.layer;
+        t->v.layer = type;
+        t->host_order = true;
+    }
+}
+
 /* What has words is in the registry. */
 static bool is_listed(struct verdict v)
 {
@@ -116,6 +126,7 @@ static bool verdict_fits(struct play *p, const struct script_line *l, struct rdm
         size_t n = strlen(all);
         snprintf(all + n, sizeof all - n, "%s%s", n > 0 ? " or " : "", text);
     }
+    play_host_order(p, t);
     return play_fail(p, l, "Terminate %u/%u/%02x (%s)%s, must be %s", t->v.layer, t->v.type,
                      t->v.code, verdict_text(t->v),
                      t->host_order ? " with its control word in host order" : "", all);

@@ -120,6 +120,8 @@ bool play_fail(struct play *p, const struct script_line *l, const char *fmt, ...
 bool play_skip(struct play *p, const struct script_line *l, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void play_trace(struct play *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* "MARK WHAT: OCTETS", the first of them. */
+void play_trace_octets(struct play *p, char mark, const char *what, struct span o);
 
 /* --- values --- */
 void play_set(struct play *p, const char *name, uint64_t value);
@@ -171,6 +173,8 @@ void play_learn_frame(struct play *p, struct span o);
 bool play_line_send(struct play *p, const struct script_line *l, bool hold);
 bool play_line_want(struct play *p, const struct script_line *l);
 bool play_want_message(struct play *p, const struct script_line *l, const char *what);
+/* Octets that mean something in either order mean what --host-order says. */
+void play_host_order(const struct play *p, struct rdmap_term *t);
 bool play_want_terminate(struct play *p, const struct script_line *l);
 /* One FPDU as the line's framing keys say (crc, length, pad, ptr). */
 bool play_frame_out(struct play *p, const struct script_line *l, struct span ulpdu, bool hold);

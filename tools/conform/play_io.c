@@ -177,11 +177,8 @@ static const char *sent_unclean(const struct play *p, const struct play_stream *
 
 static void show(struct play *p)
 {
-    char hex[200];
-    if (p->cfg->trace != NULL) {
-        octets_show(p->in.octets, p->in.n, hex, sizeof hex);
-        play_trace(p, "  > %s: %s", rdmap_opcode_text(rdmap_opcode(p->in.seg.hdr.ulp)), hex);
-    }
+    play_trace_octets(p, '>', rdmap_opcode_text(rdmap_opcode(p->in.seg.hdr.ulp)),
+                      (struct span){p->in.octets, p->in.n});
 }
 
 static void note_terminate(struct play *p)
@@ -190,6 +187,7 @@ static void note_terminate(struct play *p)
     struct rdmap_term t;
     if (!p->in.v.bad && !h->tagged && rdmap_opcode(h->ulp) == RDMAP_TERMINATE &&
         rdmap_term_unpack(p->in.seg.payload, &t)) {
+        play_host_order(p, &t);
         p->out->term = t.v;
     }
 }
@@ -237,6 +235,7 @@ enum play_got play_fpdu(struct play *p, const struct script_line *l, uint64_t un
             }
             return PLAY_GOT;
         case MPA_RX_BAD:
+            play_trace_octets(p, '>', "octets", all);
             play_fail(p, l, "an FPDU came that MPA refuses: %s (CRC field %08x, length %u)",
                       verdict_text(why), p->ulpdu.crc_wire, p->ulpdu.len);
             return PLAY_BAD;

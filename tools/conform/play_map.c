@@ -45,12 +45,27 @@ static bool map(struct play *p, uint8_t *stag, uint8_t *to)
     return false;
 }
 
+/* A Read Response without payload goes where the oldest Read Request says: no STag of a vector can
+ * stand for that of a region that nobody needs. */
+static bool map_response0(const struct play_stream *st, uint8_t *u)
+{
+    if (st->asked_cnt == 0 || st->asked[0].len != 0) {
+        return false;
+    }
+    put_be32(u + 2, st->asked[0].sink_stag);
+    put_be64(u + 6, st->asked[0].sink_to);
+    return true;
+}
+
 static bool map_ulpdu(struct play *p, uint8_t *u, uint32_t n)
 {
     if (n < DDP_TAGGED_LEN) {
         return false;
     }
     unsigned op = rdmap_opcode(u[1]);
+    if (op == RDMAP_READ_RESPONSE && n == DDP_TAGGED_LEN && map_response0(p->now, u)) {
+        return true;
+    }
     if ((u[0] & 0x80) != 0) {
         /* An Initiator's Read Responses are the only ones into memory that is ours. */
         return (op == RDMAP_READ_RESPONSE) == p->initiator && map(p, u + 2, u + 6);
@@ -141,7 +156,7 @@ bool play_vector(struct play *p, const struct script_line *l, bool hold)
     if (v == NULL || v->n == 0) {
         return play_fail(p, l, "there are no octets of '%s'", id != NULL ? id : p->s->id);
     }
-    play_trace(p, "  < octets of %s", v->id);
+    play_trace_octets(p, '<', v->id, (struct span){v->octets, v->n});
     if (!v->startup) {
         return send_stream(p, l, v, hold);
     }

@@ -133,8 +133,8 @@ static bool send_segments(struct play *p, const struct script_line *l, struct ou
         }
         memcpy(ulpdu + hlen, m->payload + at, n);
         count(p->now, &m->h, n);
-        play_trace(p, "  < %s%s, %u octets", rdmap_opcode_text(rdmap_opcode(m->h.ulp)),
-                   m->h.last ? "" : " (more follows)", n);
+        play_trace_octets(p, '<', rdmap_opcode_text(rdmap_opcode(m->h.ulp)),
+                          (struct span){ulpdu, hlen + n});
         bool more = at + n < m->n;
         if (!play_frame_out(p, l, (struct span){ulpdu, hlen + n}, hold || more)) {
             return false;
@@ -312,7 +312,7 @@ static bool send_octets(struct play *p, const struct script_line *l, bool hold)
     if (p->now->full) {
         p->now->mtx.pos += n;
     }
-    play_trace(p, "  < %u octets", n);
+    play_trace_octets(p, '<', "octets", (struct span){p->msg, n});
     return play_send(p, p->msg, n, hold) || play_fail(p, l, "the octets cannot be sent");
 }
 

@@ -155,7 +155,7 @@ bool play_send_frame(struct play *p, const struct script_line *l, bool reply, bo
     if (reply && !f.reject) {
         play_agree(p);
     }
-    play_trace(p, "  < %s of %u octets", reply ? "Reply" : "Request", n);
+    play_trace_octets(p, '<', reply ? "Reply" : "Request", (struct span){out, n});
     return play_send(p, out, n, hold);
 }
 
@@ -245,9 +245,8 @@ bool play_want_frame(struct play *p, const struct script_line *l, bool reply)
         n = st->have + 1;
     }
     unsigned reserved = st->in[16] & 0x0f;
+    play_trace_octets(p, '>', what, (struct span){st->in, n});
     play_consume(st, n);
-    play_trace(p, "  > %s of %u octets: Rev %u M%u C%u R%u S%u", what, n, f.rev, f.markers, f.crc,
-               f.reject, f.enhanced);
     st->theirs = f;
     play_set(p, "ird", f.ird);
     play_set(p, "ord", f.ord);

@@ -290,6 +290,7 @@ static int play_all(struct play_cfg *cfg, FILE *out, const char *peer)
                                   .strict = opt.strict,
                                   .peer = peer};
     static struct play_out result;
+    unsigned played = 0;
     struct report *r = report_new(&rc);
     if (r == NULL) {
         return trouble("report", "out of memory");
@@ -301,9 +302,14 @@ static int play_all(struct play_cfg *cfg, FILE *out, const char *peer)
             }
             play_run(cfg, cfg->all[i], &result);
             report_add(r, cfg->all[i], &result);
+            played += result.result != PLAY_SKIP;
         }
     }
-    return report_end(r) > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+    bool failed = report_end(r) > 0;
+    if (played == 0) {
+        return trouble("vectors", "none of those that fit the options could be played");
+    }
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 static int play_on(struct transport *t, struct script **v, unsigned cnt, FILE *out)

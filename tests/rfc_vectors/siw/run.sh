@@ -3,6 +3,10 @@
 # run.sh [ARGUMENT OF uiw-conform]...: the vectors against the kernel's siw driver, in the guest of
 # tests/interop. The player uses the kernel's TCP on the bridge. Needs root; exits with 77 when the lab
 # cannot be set up. UIW_BUILD names the build folder, LAB_CAPTURE a file for what passes on the bridge.
+#
+# run.sh --each FOLDER [ARGUMENT]...: file by file, since some of them panic the guest's kernel; it is
+# booted again then. FOLDER gets ID.log of each, with every message, ID.host.log when it failed: the
+# same once more with --host-order, and ID.panic. table.py makes docs/siw-conformance.md of it.
 set -u
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=tests/interop/lab.sh
@@ -16,6 +20,63 @@ skip() {
     exit 77
 }
 
+# siw as Responder loses octets that come before it has taken the stream over: hence the pause.
+conform() {
+    in_ns "$BUILD/tools/conform/uiw-conform" --pause 100 --vectors "$HERE/.." "$@" "$GUEST_IP"
+}
+
+boot() {
+    # The guest has a /tmp of its own, which may hide the build folder: it gets a copy.
+    cp "$SIWR" "$LAB_DIR/out/siwr"
+    lab_guest uml || exit 1
+    guest "ip link set eth0 mtu 1500" >&2
+    guest_start /out/siwr 7174
+    RESPONDER=$GUEST_JOB
+    guest_listens 7174
+}
+
+# What the kernel said last, when it is gone.
+panicked() {
+    sleep 0.3
+    guest_alive && return 1
+    sed -n '/Kernel panic/,$p' "$LAB_DIR/out/.console"
+}
+
+# A guest is a new world: numbers of commands begin again.
+reboot() {
+    lab_guest_stop
+    rm -rf "$LAB_DIR/out"
+    mkdir -p "$LAB_DIR/out/cmd" "$LAB_DIR/out/done"
+    LAB_COMMANDS=0
+    boot
+}
+
+# once FOLDER ID LOG [ARGUMENT]...
+once() {
+    local folder=$1 id=$2 log=$3 rc=0
+    shift 3
+    conform --format plain -v --id "$id" "$@" >"$folder/$log" 2>&1 || rc=$?
+    # An answer may still be on its way to a kernel that will not stand it.
+    if [[ $rc -ne 0 ]] && panicked >"$folder/$id.panic"; then
+        reboot
+        return $rc
+    fi
+    rm -f "$folder/$id.panic"
+    return $rc
+}
+
+each() {
+    local folder=$1 id failed=0
+    shift
+    mkdir -p "$folder"
+    while read -r _ id _; do
+        once "$folder" "$id" "$id.log" && continue
+        failed=$((failed + 1))
+        [[ -e $folder/$id.panic ]] || once "$folder" "$id" "$id.host.log" --host-order
+    done < <("$BUILD/tools/conform/uiw-conform" --vectors "$HERE/.." --list "$@")
+    echo "siw conformance: $failed files failed"
+}
+
 [[ $(id -u) -eq 0 && -c /dev/net/tun ]] || skip "needs root and /dev/net/tun"
 [[ -x $SIWR ]] || skip "siwr was not built (librdmacm-dev and libibverbs-dev are missing)"
 "$HERE/../../interop/siw-uml/siw-uml" build >&2 || skip "the guest's kernel cannot be built here"
@@ -24,19 +85,19 @@ trap 'exit 130' INT TERM
 lab_network 1500 || skip "no network namespace or bridge"
 ip -n "$NS" addr add 198.18.7.3/24 dev br0
 in_ns sysctl -q -w net.ipv4.ip_local_port_range="10000 65000"
-# The guest has a /tmp of its own, which may hide the build folder: it gets a copy.
-cp "$SIWR" "$LAB_DIR/out/siwr"
-lab_guest uml || exit 1
-guest "ip link set eth0 mtu 1500" >&2
-guest_start /out/siwr 7174
-RESPONDER=$GUEST_JOB
-guest_listens 7174
+boot
 [[ -z ${LAB_CAPTURE:-} ]] || capture_start "$LAB_CAPTURE"
-in_ns "$BUILD/tools/conform/uiw-conform" --pause 100 --vectors "$HERE/.." "$@" "$GUEST_IP"
-RC=$?
+RC=0
+if [[ ${1:-} == --each ]]; then
+    shift
+    each "$@"
+else
+    conform "$@" || RC=$?
+fi
 capture_stop
-# For looking into the guest before it goes.
-[[ -z ${LAB_AFTER:-} ]] || guest "$LAB_AFTER" >&2
+if panicked >&2; then
+    exit $RC
+fi
 guest_kill "$RESPONDER"
 guest "dmesg" | grep -i -E "bug|warn|call trace" >&2
 exit $RC

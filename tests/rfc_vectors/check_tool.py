@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""check_tool.py UIW-CONFORM VECTORS: what uiw-conform selects, prints and returns; and all the vectors
+over a link in shared memory, between two processes. Needs no privilege."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+
+CONFORM, VECTORS = sys.argv[1:3]
+WIRE = f"uiw-conform-{os.getpid()}"
+PLAYER, PEER = "198.18.0.2", "198.18.0.1"
+DEVICE = f"shm:/{WIRE},ip={PLAYER}/24"
+FAULTS = 0
+
+
+def expect(ok, what):
+    global FAULTS
+    if not ok:
+        print(f"FAIL {what}")
+        FAULTS += 1
+
+
+def conform(*args, vectors=VECTORS):
+    return subprocess.run([CONFORM, "--vectors", vectors, *args], capture_output=True, text=True)
+
+
+def play(*args, vectors=VECTORS):
+    return conform("--device", DEVICE, *args, PEER, vectors=vectors)
+
+
+def listed(*args):
+    done = conform("--list", *args)
+    expect(done.returncode == 0, f"--list {args}: status {done.returncode}")
+    return {line.split()[1]: line.split()[0] for line in done.stdout.splitlines()}
+
+
+def proves(ident):
+    for folder, _, names in os.walk(VECTORS):
+        for name in names:
+            if name.startswith(ident + "-") and name.endswith(".vec"):
+                with open(os.path.join(folder, name), encoding="utf-8") as f:
+                    return " ".join(line for line in f if line.startswith("proves"))
+    return ""
+
+
+def check_selection():
+    every = listed()
+    expect(len(every) > 230, f"{len(every)} files listed")
+    for rfc in ("5040", "5041", "5044", "6581", "7306"):
+        got = listed("--rfc", rfc)
+        want = {i for i, r in every.items() if r == "rfc" + rfc}
+        expect(set(got) == want and want, f"--rfc {rfc}: {sorted(set(got) ^ want)}")
+    got = listed("--rfc", "6581", "--rfc", "7306")
+    expect(set(got.values()) == {"rfc6581", "rfc7306"}, "--rfc given twice")
+    got = listed("--section", "5040:7.2")
+    want = {i for i in every if "RDMAP-5040-7.2-" in proves(i) or "RDMAP-5040-7.2." in proves(i)}
+    expect(set(got) == want and want, f"--section: {sorted(set(got) ^ want)}")
+    got = listed("--id", "V0[12]*", "--exclude", "V01?", "--exclude", "V022")
+    expect(got and all(i.startswith("V02") and i != "V022" for i in got), f"--id: {sorted(got)}")
+
+
+def check_formats():
+    path = os.path.join(WORK, "out.xml")
+    done = play("--id", "V15*", "--format", "junit", "--output", path)
+    expect(done.returncode == 0, f"junit: status {done.returncode}: {done.stdout}{done.stderr}")
+    suites = ET.parse(path).getroot()
+    cases = suites.findall("./testsuite/testcase")
+    expect(len(cases) == len(listed("--id", "V15*")), f"junit: {len(cases)} cases")
+    expect(suites.find("testsuite").get("failures") == "0", "junit: failures")
+    done = play("--id", "V154", "--color", "always")
+    expect("\033[32mpass" in done.stdout, f"table in colour: {done.stdout!r}")
+    done = play("--id", "V154")
+    expect("\033" not in done.stdout and "V154" in done.stdout, "table without colour")
+    done = play("--id", "V154", "--format", "plain")
+    expect("pass rfc7306 V154 imm\n" in done.stdout, f"plain: {done.stdout!r}")
+
+
+HEAD = "# SPDX-License-Identifier: MIT\nscenario {} name\ntext words\nproves RDMAP-5040-7.2-02\n"
+
+
+def write_vector(ident, play_part, head=""):
+    folder = os.path.join(WORK, "own", "rfc5040")
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, f"{ident}-name.vec"), "w", encoding="utf-8") as f:
+        f.write(HEAD.format(ident) + head + "\nplay\n" + play_part)
+
+
+def check_status():
+    """The verdict on files that must fail."""
+    own = os.path.join(WORK, "own")
+    write_vector("X01", "tested recv=8x64\nsetup\n< send \"x\"\n! recv 2 limit=200\n> alive\n")
+    write_vector("X02", "tested recv=8x64\nsetup\nshould > send limit=200\n> alive\n")
+    write_vector("X03", "tested recv=8x64\nsetup\n! recv 1 limit=200\n", "level should\n")
+    write_vector("X04", "tested recv=8x64\nsetup\nwire reorder=1\n")
+    write_vector("X05", "tested recv=8x64\nsetup\n> alive\n")
+    write_vector("X06", "tested recv=8x64\nsetup\n< send qn=5\n> terminate 1/1/00\n")
+    path = os.path.join(WORK, "own.xml")
+    for ident, plain, strict in (("X01", 1, 1), ("X02", 0, 1), ("X03", 0, 1), ("X04", 2, 2),
+                                 ("X05", 0, 0), ("X06", 1, 1), ("none", 2, 2)):
+        done = play("--id", ident, vectors=own)
+        expect(done.returncode == plain, f"{ident}: status {done.returncode}, not {plain}")
+        done = play("--id", ident, "--strict", vectors=own)
+        expect(done.returncode == strict, f"{ident} --strict: status {done.returncode}")
+    play("--format", "junit", "--output", path, vectors=own)
+    suite = ET.parse(path).getroot().find("testsuite")
+    expect((suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("6", "2", "1"),
+           f"junit: {suite.attrib}")
+    why = [f.get("message") for f in suite.iter("failure")]
+    expect(any("1/2/01" in w and "1/1/00" in w for w in why), f"junit: {why}")
+    done = conform("--device", DEVICE, PEER, vectors=os.path.join(WORK, "nothing"))
+    expect(done.returncode == 2 and "none found" in done.stderr, f"no vectors: {done.stderr}")
+    done = conform("--device", "shm:/x", PEER)
+    expect(done.returncode == 2 and "device" in done.stderr, f"bad device: {done.stderr}")
+
+
+def check_all():
+    """Every file that two processes without privilege can play, recommendations counted."""
+    done = play("--strict", "--format", "plain")
+    bad = [line for line in done.stdout.splitlines() if line.startswith(("FAIL", "should"))]
+    expect(done.returncode == 0 and not bad, "\n".join(bad) + done.stderr)
+    print(done.stdout[done.stdout.rfind("\nrfc5040"):])
+
+
+def main():
+    with subprocess.Popen([CONFORM, "--responder", "--device", f"shm:/{WIRE},ip={PEER}/24"],
+                          stdout=subprocess.PIPE, text=True) as responder:
+        line = responder.stdout.readline()
+        expect("listening" in line, f"responder: {line!r}")
+        check_selection()
+        check_formats()
+        check_status()
+        check_all()
+        responder.send_signal(signal.SIGTERM)
+        expect(responder.wait() == 0, f"responder: status {responder.returncode}")
+    print(f"{FAULTS} faults")
+    return FAULTS > 0
+
+
+with tempfile.TemporaryDirectory() as WORK:
+    STATUS = main()
+sys.exit(STATUS)
