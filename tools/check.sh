@@ -101,7 +101,7 @@ says 2 "no device" "$PING" -s
 says 2 "either -s or -c" "$PING"
 says 2 "either -s or -c" "$PING" -s -c
 says 2 "needs -a" "$PING" -c --device "$A"
-says 2 "not an IPv4 address" "$PING" -c -a nowhere --device "$A"
+says 2 "not an IP address" "$PING" -c -a nowhere --device "$A"
 says 2 "not a size" "$PING" -c -a 198.18.0.1 -S 22
 says 2 "what is this" "$PING" -s extra
 says 2 "Try" "$PING" --no-such-option

@@ -32,7 +32,7 @@ struct ping_options {
     unsigned timeout_s; /* for one answer */
     const char *address, *device;
     uint16_t port;
-    struct sockaddr_in endpoint; /* of address and port */
+    struct sockaddr_storage endpoint; /* of address and port */
 };
 
 enum ping_work { PING_RECV, PING_SEND, PING_READ, PING_WRITE };

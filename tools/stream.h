@@ -29,7 +29,7 @@ struct stream_options {
     uint32_t chunk; /* octets of a Write */
     const char *address, *device;
     uint16_t port;
-    struct sockaddr_in endpoint; /* of address and port */
+    struct sockaddr_storage endpoint; /* of address and port */
 };
 
 struct stream_note {

@@ -91,9 +91,9 @@ static int parse(int argc, char **argv, struct stream_options *o)
     if (client && o->address == NULL)
         return tool_misused("-c needs -a ADDRESS");
     if (o->address == NULL)
-        o->address = "0.0.0.0";
+        o->address = "::"; /* all there are, of both families */
     if (!tool_address(o->address, o->port, &o->endpoint))
-        return tool_misused("-a %s: not an IPv4 address", o->address);
+        return tool_misused("-a %s: not an IP address", o->address);
     return TOOL_OK;
 }
 

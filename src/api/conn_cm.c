@@ -165,11 +165,25 @@ int uiw_event_get(struct uiw_event_channel *ch, struct uiw_event *ev)
 
 /* --- listeners --- */
 
+enum { ADDR_TEXT = INET6_ADDRSTRLEN + 12 };
+
+static const char *addr_text(const struct sockaddr *addr, char text[ADDR_TEXT])
+{
+    const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)addr;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)addr;
+    bool six = addr->sa_family == AF_INET6;
+    char ip[INET6_ADDRSTRLEN] = "";
+    inet_ntop(addr->sa_family, six ? (const void *)&in6->sin6_addr : (const void *)&in->sin_addr,
+              ip, sizeof ip);
+    snprintf(text, ADDR_TEXT, "%s port %u", ip, ntohs(six ? in6->sin6_port : in->sin_port));
+    return text;
+}
+
 static int check_family(const char *who, const struct sockaddr *addr)
 {
-    return addr->sa_family == AF_INET
+    return addr->sa_family == AF_INET || addr->sa_family == AF_INET6
                ? 0
-               : fail(EAFNOSUPPORT, "%s: address family %d, expected AF_INET", who,
+               : fail(EAFNOSUPPORT, "%s: address family %d, expected AF_INET or AF_INET6", who,
                       addr->sa_family);
 }
 
@@ -203,11 +217,9 @@ int uiw_listen(struct uiw_event_channel *ch, const struct sockaddr *addr, int ba
     }
     loop_unlock(l->dev->loop);
     if (err != 0) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)addr;
-        char ip[INET_ADDRSTRLEN];
+        char at[ADDR_TEXT];
         free(l);
-        inet_ntop(AF_INET, &in->sin_addr, ip, sizeof ip);
-        return fail(-err, "uiw_listen: %s port %u: %s", ip, ntohs(in->sin_port), strerror(-err));
+        return fail(-err, "uiw_listen: %s: %s", addr_text(addr, at), strerror(-err));
     }
     *out = l;
     return 0;
@@ -319,8 +331,7 @@ static uint32_t private_room(const struct uiw_device *dev)
 
 static socklen_t addr_len(const struct sockaddr *a)
 {
-    (void)a; /* AF_INET is the only family so far */
-    return sizeof(struct sockaddr_in);
+    return a->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }
 
 static void fill_setup(struct uiw_conn *c, const struct sockaddr *addr,
@@ -377,7 +388,8 @@ static int dial(struct uiw_event_channel *ch, struct uiw_qp *qp, const struct so
     if (err != 0) {
         c->orphan = true;
         conn_maybe_free(c);
-        return fail(-err, "uiw_connect: %s", strerror(-err));
+        char to[ADDR_TEXT];
+        return fail(-err, "uiw_connect: %s: %s", addr_text(addr, to), strerror(-err));
     }
     bind_qp(c, qp);
     ch->users++;

@@ -229,8 +229,16 @@ int uiw_device_query(const struct uiw_device *dev, struct uiw_device_attr *attr)
                                      .ext = dev->spec.ext};
     strcpy(attr->spec, dev->text);
     attr->mtu = net_mtu(dev->net);
-    struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr = dev->spec.net.ip};
-    memcpy(&attr->addr, &sin, sizeof sin);
+    const struct net_cfg *net = &dev->spec.net;
+    struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr = net->ip};
+    struct sockaddr_in6 sin6 = {.sin6_family = AF_INET6, .sin6_addr = net->ip6};
+    if (!IN6_IS_ADDR_UNSPECIFIED(&net->ip6)) {
+        memcpy(&attr->addr6, &sin6, sizeof sin6);
+        attr->addr = attr->addr6;
+    }
+    if (net->ip.s_addr != INADDR_ANY) {
+        memcpy(&attr->addr, &sin, sizeof sin);
+    }
     return 0;
 }
 

@@ -12,7 +12,15 @@ struct key {
     const char *name;
     const char *expects;
     bool (*set)(struct devspec *s, const char *value);
+    bool for_each_family; /* may be given twice, for IPv4 and for IPv6 */
 };
+
+enum { IP6_SEEN = 32 };
+
+static bool is_ip6(const char *value)
+{
+    return strchr(value, ':') != NULL;
+}
 
 static bool number(const char *value, unsigned long max, unsigned long *out)
 {
@@ -33,22 +41,30 @@ static bool one_of(const char *value, const char *yes, const char *no, bool *out
 
 static bool set_ip(struct devspec *s, const char *value)
 {
-    char addr[INET_ADDRSTRLEN];
+    struct net_cfg *net = &s->net;
+    char addr[INET6_ADDRSTRLEN];
+    bool six = is_ip6(value);
     const char *slash = strchr(value, '/');
     size_t n = slash != NULL ? (size_t)(slash - value) : strlen(value);
-    unsigned long prefix = 24;
-    if (n >= sizeof addr || (slash != NULL && (!number(slash + 1, 30, &prefix) || prefix == 0))) {
+    unsigned long least = six ? 64 : 1, most = six ? 128 : 30, prefix = six ? 64 : 24;
+    if (n >= sizeof addr ||
+        (slash != NULL && (!number(slash + 1, most, &prefix) || prefix < least))) {
         return false;
     }
     memcpy(addr, value, n);
     addr[n] = '\0';
-    s->net.prefix = (uint8_t)prefix;
-    return inet_pton(AF_INET, addr, &s->net.ip) == 1 && s->net.ip.s_addr != 0;
+    if (six) {
+        net->prefix6 = (uint8_t)prefix;
+        return inet_pton(AF_INET6, addr, &net->ip6) == 1 && !IN6_IS_ADDR_UNSPECIFIED(&net->ip6);
+    }
+    net->prefix = (uint8_t)prefix;
+    return inet_pton(AF_INET, addr, &net->ip) == 1 && net->ip.s_addr != 0;
 }
 
 static bool set_gw(struct devspec *s, const char *value)
 {
-    return inet_pton(AF_INET, value, &s->net.gw) == 1;
+    return is_ip6(value) ? inet_pton(AF_INET6, value, &s->net.gw6) == 1
+                         : inet_pton(AF_INET, value, &s->net.gw) == 1;
 }
 
 static bool set_mac(struct devspec *s, const char *value)
@@ -155,23 +171,26 @@ static bool set_setup(struct devspec *s, const char *value)
 }
 
 static const struct key keys[] = {
-    {"ip", "an IPv4 address with an optional prefix length 1..30, as 198.18.0.2/24", set_ip},
-    {"gw", "an IPv4 address", set_gw},
-    {"mac", "six hex octets of a unicast address, as 02:00:00:00:00:01", set_mac},
-    {"mtu", "576..65535; not for tap, which takes the interface's", set_mtu},
-    {"progress", "threaded or polled", set_progress},
-    {"crc", "on or off", set_crc},
-    {"markers", "on or off", set_markers},
-    {"rev", "1 or 2", set_rev},
-    {"ext", "on or off", set_ext},
-    {"ird", "0..128", set_ird},
-    {"ord", "0..128", set_ord},
-    {"spin", "microseconds, 0..10000", set_spin},
-    {"rnr", "seconds, 0..3600", set_rnr},
-    {"setup", "seconds, 1..3600", set_setup},
+    {"ip",
+     "an IPv4 address with an optional prefix length 1..30, as 198.18.0.2/24, or an IPv6 address "
+     "with an optional prefix length 64..128, as fd00::2/64",
+     set_ip, true},
+    {"gw", "an IPv4 or IPv6 address", set_gw, true},
+    {"mac", "six hex octets of a unicast address, as 02:00:00:00:00:01", set_mac, false},
+    {"mtu", "576..65535; not for tap, which takes the interface's", set_mtu, false},
+    {"progress", "threaded or polled", set_progress, false},
+    {"crc", "on or off", set_crc, false},
+    {"markers", "on or off", set_markers, false},
+    {"rev", "1 or 2", set_rev, false},
+    {"ext", "on or off", set_ext, false},
+    {"ird", "0..128", set_ird, false},
+    {"ord", "0..128", set_ord, false},
+    {"spin", "microseconds, 0..10000", set_spin, false},
+    {"rnr", "seconds, 0..3600", set_rnr, false},
+    {"setup", "seconds, 1..3600", set_setup, false},
 };
 
-static int set_key(struct devspec *s, unsigned *seen, const char *pair)
+static int set_key(struct devspec *s, uint64_t *seen, const char *pair)
 {
     const char *eq = strchr(pair, '=');
     size_t n = eq != NULL ? (size_t)(eq - pair) : strlen(pair);
@@ -179,10 +198,15 @@ static int set_key(struct devspec *s, unsigned *seen, const char *pair)
         if (strlen(keys[i].name) != n || memcmp(keys[i].name, pair, n) != 0) {
             continue;
         }
-        if ((*seen & 1u << i) != 0) {
-            return fail(EINVAL, "device string: %s is given twice", keys[i].name);
+        bool six = keys[i].for_each_family && eq != NULL && is_ip6(eq);
+        uint64_t bit = UINT64_C(1) << (six ? i + IP6_SEEN : i);
+        if ((*seen & bit) != 0) {
+            return fail(EINVAL, "device string: %s is given twice%s", keys[i].name,
+                        !keys[i].for_each_family ? ""
+                        : six                    ? " for IPv6"
+                                                 : " for IPv4");
         }
-        *seen |= 1u << i;
+        *seen |= bit;
         if (eq == NULL || !keys[i].set(s, eq + 1)) {
             return fail(EINVAL, "device string: %s: expected %s", pair, keys[i].expects);
         }
@@ -218,22 +242,64 @@ static int set_name(struct devspec *s, const char *kind, const char *name)
     return fail(EINVAL, "device string: unknown kind \"%s\"; known: tap shm pair", kind);
 }
 
-static int check_addresses(const struct devspec *s)
+static int check_ip4(const struct net_cfg *net)
 {
     char ip[INET_ADDRSTRLEN], gw[INET_ADDRSTRLEN];
-    uint32_t host = ntohl(s->net.ip.s_addr), mask = ~0u << (32 - s->net.prefix);
-    inet_ntop(AF_INET, &s->net.ip, ip, sizeof ip);
-    inet_ntop(AF_INET, &s->net.gw, gw, sizeof gw);
+    uint32_t host = ntohl(net->ip.s_addr), mask = ~0u << (32 - net->prefix);
+    inet_ntop(AF_INET, &net->ip, ip, sizeof ip);
+    inet_ntop(AF_INET, &net->gw, gw, sizeof gw);
     if (host >> 24 == 127 || host >> 28 >= 0xe || (host & ~mask) == 0 || (host & ~mask) == ~mask) {
         return fail(EINVAL,
                     "device string: ip=%s/%u: expected the address of a host in its network", ip,
-                    s->net.prefix);
+                    net->prefix);
     }
-    if (s->net.gw.s_addr != 0 && ((ntohl(s->net.gw.s_addr) ^ host) & mask) != 0) {
+    if (net->gw.s_addr != 0 && ((ntohl(net->gw.s_addr) ^ host) & mask) != 0) {
         return fail(EINVAL, "device string: gw=%s: expected an address in the network of ip=%s/%u",
-                    gw, ip, s->net.prefix);
+                    gw, ip, net->prefix);
     }
     return 0;
+}
+
+static bool same_net6(const struct in6_addr *a, const struct in6_addr *b, unsigned prefix)
+{
+    unsigned whole = prefix / 8, rest = prefix % 8;
+    return memcmp(a, b, whole) == 0 &&
+           (rest == 0 || (a->s6_addr[whole] ^ b->s6_addr[whole]) >> (8 - rest) == 0);
+}
+
+static int check_ip6(const struct net_cfg *net)
+{
+    char ip[INET6_ADDRSTRLEN], gw[INET6_ADDRSTRLEN];
+    inet_ntop(AF_INET6, &net->ip6, ip, sizeof ip);
+    inet_ntop(AF_INET6, &net->gw6, gw, sizeof gw);
+    if (IN6_IS_ADDR_MULTICAST(&net->ip6) || IN6_IS_ADDR_LOOPBACK(&net->ip6) ||
+        IN6_IS_ADDR_V4MAPPED(&net->ip6)) {
+        return fail(EINVAL, "device string: ip=%s/%u: expected the address of a host", ip,
+                    net->prefix6);
+    }
+    if (!IN6_IS_ADDR_UNSPECIFIED(&net->gw6) && !IN6_IS_ADDR_LINKLOCAL(&net->gw6) &&
+        !same_net6(&net->gw6, &net->ip6, net->prefix6)) {
+        return fail(EINVAL,
+                    "device string: gw=%s: expected a link-local address or one in the network of "
+                    "ip=%s/%u",
+                    gw, ip, net->prefix6);
+    }
+    return 0;
+}
+
+/* What was given fits together. */
+static int check_addresses(const struct net_cfg *net)
+{
+    bool four = net->ip.s_addr != 0, six = !IN6_IS_ADDR_UNSPECIFIED(&net->ip6);
+    if (!four && !six) {
+        return fail(EINVAL, "device string: ip= is missing; expected %s", keys[0].expects);
+    }
+    if ((net->gw.s_addr != 0 && !four) || (!IN6_IS_ADDR_UNSPECIFIED(&net->gw6) && !six)) {
+        return fail(EINVAL, "device string: gw= of %s without an ip= of its kind",
+                    four ? "IPv6" : "IPv4");
+    }
+    int err = four ? check_ip4(net) : 0;
+    return err != 0 || !six ? err : check_ip6(net);
 }
 
 static int parse_parts(char *text, struct devspec *out)
@@ -246,15 +312,12 @@ static int parse_parts(char *text, struct devspec *out)
                             "tap:uiw0,ip=198.18.0.2/24");
     }
     *colon = '\0';
-    unsigned seen = 0;
+    uint64_t seen = 0;
     int err = set_name(out, first, colon + 1);
     for (char *pair; err == 0 && (pair = strtok_r(NULL, ",", &save)) != NULL;) {
         err = set_key(out, &seen, pair);
     }
-    if (err == 0 && out->net.ip.s_addr == 0) {
-        return fail(EINVAL, "device string: ip= is missing; expected %s", keys[0].expects);
-    }
-    return err != 0 ? err : check_addresses(out);
+    return err != 0 ? err : check_addresses(&out->net);
 }
 
 int devspec_parse(const char *text, struct devspec *out)

@@ -47,12 +47,17 @@ const char *uiw_version(void);
  *
  * A device is opened from one string, KIND:NAME[,KEY=VALUE]...
  *
- *   tap:IFNAME,ip=A.B.C.D[/LEN]   a TAP interface that exists and is up; gw= mac=
- *   shm:/NAME,ip=A.B.C.D[/LEN]    two processes of this host through shared memory; mtu= mac=. They meet
+ *   tap:IFNAME,ip=ADDRESS[/LEN]   a TAP interface that exists and is up; gw= mac=
+ *   shm:/NAME,ip=ADDRESS[/LEN]    two processes of this host through shared memory; mtu= mac=. They meet
  *                                 at /dev/shm/uiw-NAME, or at the socket whose whole path is given
- *   pair:NAME,ip=A.B.C.D[/LEN]    the two ends of a wire inside this process; mtu= mac=
+ *   pair:NAME,ip=ADDRESS[/LEN]    the two ends of a wire inside this process; mtu= mac=
  *
  * and keys for every kind:
+ *   ip=A.B.C.D[/LEN] ip=IPV6[/LEN]  the device's address of either family, or one of each (ip= twice). LEN is
+ *                  1..30 (default 24), for IPv6 64..128 (default 64). With IPv6 there is a link-local
+ *                  address as well, made of the MAC address. Addresses work at once: nobody is asked
+ *                  whether they are in use already (no duplicate address detection)
+ *   gw=A.B.C.D gw=IPV6  the way to all other networks. For IPv6 without it, routers that announce themselves
  *   progress=threaded|polled  who turns the protocol loop (default threaded): a thread of the library,
  *                             or only the threads that call uiw_cq_poll(), uiw_progress() and the
  *                             blocking calls
@@ -89,7 +94,8 @@ int uiw_device_fail(struct uiw_device *dev, const char *why);
 struct uiw_device_attr {
     char spec[256];
     enum uiw_progress progress;
-    struct sockaddr_storage addr; /* the device's address; port 0 */
+    struct sockaddr_storage addr;  /* the device's address, IPv4 if it has one; port 0 */
+    struct sockaddr_storage addr6; /* its IPv6 address; ss_family AF_UNSPEC: none */
     uint32_t mtu;
     uint32_t max_send_wr, max_recv_wr; /* per QP */
     uint32_t max_sge;                  /* of Sends, Writes and receives; a Read or Atomic has 1 */
@@ -456,8 +462,11 @@ int uiw_event_channel_fd(const struct uiw_event_channel *ch);
 /* The next event, copied out; blocks like uiw_comp_channel_get(). */
 int uiw_event_get(struct uiw_event_channel *ch, struct uiw_event *ev);
 
-/* addr: struct sockaddr_in; INADDR_ANY is the device's address; port 0: one is chosen. backlog:
- * connections in set-up or not yet fetched, at least 1, else -EINVAL. -EADDRINUSE, -EADDRNOTAVAIL. */
+/* addr: struct sockaddr_in or sockaddr_in6. INADDR_ANY is the device's IPv4 address, :: are all its
+ * addresses, those of IPv4 included; peers over IPv4 show as sockaddr_in. ::ffff:a.b.c.d means a.b.c.d.
+ * A device is one link, so sin6_scope_id is not looked at, and 0 in what is given back. Port 0: one is
+ * chosen. backlog: connections in set-up or not yet fetched, at least 1, else -EINVAL. -EADDRINUSE,
+ * -EADDRNOTAVAIL. */
 int uiw_listen(struct uiw_event_channel *ch, const struct sockaddr *addr, int backlog, void *user,
                struct uiw_listener **out);
 int uiw_listener_addr(const struct uiw_listener *l, struct sockaddr_storage *out);
@@ -474,9 +483,9 @@ struct uiw_conn_param {
     bool p2p; /* connect only: RFC 6581 peer-to-peer mode, the peer may send first */
 };
 
-/* Begins a connection of an idle QP; ESTABLISHED, REJECTED or CONNECT_ERROR follows on ch. param may
- * be NULL. -EINVAL: QP not idle or bound already, private data or depth above the limit;
- * -EAFNOSUPPORT. */
+/* Begins a connection of an idle QP (addresses as in uiw_listen()); ESTABLISHED, REJECTED or CONNECT_ERROR follows on ch. param may
+ * be NULL. -EINVAL: QP not idle or bound already, private data or depth above the limit; -EAFNOSUPPORT:
+ * neither sockaddr_in nor sockaddr_in6, or the device has no address of that kind. */
 int uiw_connect(struct uiw_event_channel *ch, struct uiw_qp *qp, const struct sockaddr *addr,
                 const struct uiw_conn_param *param, struct uiw_conn **out);
 

@@ -22,7 +22,11 @@ enum {
     LW_CONNECT_MS = 10000,
     LW_LINGER_MS = 60000,
     LW_TICK_MS = 5,
+    LW_KEY_MAX = 36, /* two addresses with their ports, to be hashed */
 };
+
+/* Where lwIP keeps a net's IPv6 addresses. */
+enum { LW_IP6_LOCAL, LW_IP6_GLOBAL, LW_IP6_COUNT };
 
 /* A piece to be given to TCP. */
 struct lw_item {
@@ -38,6 +42,9 @@ struct lw_net {
     struct list node; /* of lw_all */
     struct link *link;
     enum net_kind kind;
+    bool has6; /* IPv6 is on */
+    uint8_t prefix6;
+    ip6_addr_t gw6; /* any: none */
     char label[16]; /* "tap uiw0", for the log */
     struct list streams, listeners;
     struct list timed;   /* streams with a deadline */
@@ -63,10 +70,10 @@ struct lw_listener {
     struct net_listener base;
     struct lw_net *net;
     struct list node;
-    struct tcp_pcb *pcb;
-    struct list waiting; /* streams to accept */
-    struct in_addr ip;
-    uint16_t port;
+    struct tcp_pcb *pcb[1 + LW_IP6_COUNT]; /* one for each address */
+    struct list waiting;                   /* streams to accept */
+    int backlog;                           /* of each */
+    union net_addr addr;
 };
 
 struct lw_stream {
@@ -124,8 +131,36 @@ void lw_input(struct lw_net *net, struct frame *f);
 void lw_timewait_recycle(struct lw_net *net, const uint8_t *f, const struct vnet_tcp *t);
 
 uint32_t lw_input_self(struct lw_net *net);
-bool lw_resolved(struct lw_net *net, struct in_addr ip); /* the next hop's MAC address is known */
-void lw_announce(struct lw_net *net);
+void lw_announce(struct lw_net *net); /* tells the neighbours our addresses */
+
+/* lw_addr.c: addresses of both families */
+struct lw_addr {
+    ip_addr_t ip;
+    uint16_t port;
+};
+
+int lw_addr_get(struct lw_net *net, const struct sockaddr *addr, struct lw_addr *out);
+void lw_addr_fill(union net_addr *addr, const ip_addr_t *ip, uint16_t port);
+uint32_t lw_addr_key(uint8_t *key, const ip_addr_t *ip, uint16_t port); /* octets written */
+/* The address at p in a packet is that one. */
+bool lw_addr_is(const ip_addr_t *ip, const uint8_t *p, bool v6);
+void lw_addr_start6(struct lw_net *net, const struct net_cfg *cfg);
+/* Our addresses, up to 1 + LW_IP6_COUNT; returns how many. */
+unsigned lw_addrs(struct lw_net *net, const ip_addr_t **out);
+bool lw_mine(struct lw_net *net, const ip_addr_t *ip);
+bool lw_mine6(struct lw_net *net, const ip6_addr_t *ip);
+bool lw_on_link4(const struct lw_net *net, const ip4_addr_t *ip);
+bool lw_on_link6(const struct lw_net *net, const ip6_addr_t *ip);
+const ip6_addr_t *lw_hop6(const struct lw_net *net, const ip6_addr_t *ip);
+const ip_addr_t *lw_source(struct lw_net *net, const ip_addr_t *to); /* NULL: none fits */
+bool lw_reachable(struct lw_net *net, const ip_addr_t *to);
+bool lw_resolved(struct lw_net *net, const ip_addr_t *to); /* the next hop's MAC address is known */
+uint32_t lw_mss(const struct lw_net *net, bool v6);        /* what fits the link */
+
+/* lw_nd.c: neighbour discovery, as far as lwIP leaves something to do */
+bool lw_nd_wanted(const struct lw_net *net, const struct frame *f, bool ours);
+void lw_nd_announce(struct lw_net *net);
+void lw_nd_restart(struct lw_net *net); /* forgets the neighbours: the link is another one */
 
 /* lw_stream.c: life of streams */
 struct lw_stream *lw_stream_new(struct lw_net *net);
@@ -151,7 +186,6 @@ void lw_listener_close(struct net_listener *l);
 struct net_stream *lw_accept(struct net_listener *l);
 int lw_connect(struct net *net, const struct sockaddr *local, const struct sockaddr *remote,
                struct net_stream **out);
-void lw_addr_fill(union net_addr *addr, const ip_addr_t *ip, uint16_t port);
 
 /* lw_rx.c */
 uint32_t lw_rx_peek(struct net_stream *s, struct span *v, uint32_t max);

@@ -36,20 +36,13 @@ u32_t uiw_lwip_isn(const ip_addr_t *local_ip, u16_t local_port, const ip_addr_t 
     if (test_isn.fixed) {
         return test_isn.value;
     }
-    uint8_t key[12];
-    put_be32(key, ip4_addr_get_u32(ip_2_ip4(local_ip)));
-    put_be32(key + 4, ip4_addr_get_u32(ip_2_ip4(remote_ip)));
-    put_be16(key + 8, local_port);
-    put_be16(key + 10, remote_port);
+    uint8_t key[LW_KEY_MAX];
+    uint32_t n = lw_addr_key(key, local_ip, local_port);
+    n += lw_addr_key(key + n, remote_ip, remote_port);
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     uint64_t ns = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-    return (u32_t)((ns >> 6) + random_keyed_hash(key, sizeof key));
-}
-
-static bool on_link(const struct lw_net *net, const ip4_addr_t *dest)
-{
-    return ip4_addr_net_eq(dest, netif_ip4_addr(&net->nif), netif_ip4_netmask(&net->nif));
+    return (u32_t)((ns >> 6) + random_keyed_hash(key, n));
 }
 
 struct netif *uiw_lwip_route4(const ip4_addr_t *src, const ip4_addr_t *dest)
@@ -61,7 +54,7 @@ struct netif *uiw_lwip_route4(const ip4_addr_t *src, const ip4_addr_t *dest)
         if (src != NULL && ip4_addr_eq(src, netif_ip4_addr(&net->nif))) {
             return &net->nif;
         }
-        if (near == NULL && on_link(net, dest)) {
+        if (near == NULL && lw_on_link4(net, dest)) {
             near = &net->nif;
         }
     }
@@ -70,9 +63,18 @@ struct netif *uiw_lwip_route4(const ip4_addr_t *src, const ip4_addr_t *dest)
 
 struct netif *uiw_lwip_route6(const ip6_addr_t *src, const ip6_addr_t *dest)
 {
-    (void)src;
-    (void)dest;
-    return NULL; /* no net has an IPv6 address yet */
+    struct netif *near = NULL;
+    LIST_EACH(node, &lw_all)
+    {
+        struct lw_net *net = CONTAINER_OF(node, struct lw_net, node);
+        if (src != NULL && lw_mine6(net, src)) {
+            return &net->nif;
+        }
+        if (near == NULL && lw_on_link6(net, dest)) {
+            near = &net->nif;
+        }
+    }
+    return near;
 }
 
 /* A packet may be the cause, so the process goes on. */

@@ -6,72 +6,43 @@
 #include "base/random.h"
 #include "tcpip/lw.h"
 
-enum { BACKLOG_MAX = 255, PORT_FIRST = 49152 };
-
-/* --- addresses --- */
-
-void lw_addr_fill(union net_addr *addr, const ip_addr_t *ip, uint16_t port)
-{
-    addr->in4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
-    addr->in4.sin_addr.s_addr = ip4_addr_get_u32(ip_2_ip4(ip));
-}
-
-static int addr_get(const struct sockaddr *addr, struct sockaddr_in *out)
-{
-    if (addr->sa_family != AF_INET) {
-        return -EAFNOSUPPORT;
-    }
-    memcpy(out, addr, sizeof *out);
-    return 0;
-}
-
-/* A local address: any is ours, too. NULL stands for any. */
-static int addr_local(const struct lw_net *net, const struct sockaddr *addr,
-                      struct sockaddr_in *out)
-{
-    in_addr_t mine = netif_ip4_addr(&net->nif)->addr;
-    *out = (struct sockaddr_in){.sin_family = AF_INET};
-    if (addr != NULL) {
-        int r = addr_get(addr, out);
-        if (r != 0) {
-            return r;
-        }
-    }
-    if (out->sin_addr.s_addr != INADDR_ANY && out->sin_addr.s_addr != mine) {
-        return -EADDRNOTAVAIL;
-    }
-    out->sin_addr.s_addr = mine;
-    return 0;
-}
+enum { BACKLOG_MAX = 255, PORT_FIRST = 49152, PORT_TRIES = 16 };
 
 /* --- pcbs --- */
 
-static bool port_used(const struct tcp_pcb *pcb, const struct lw_net *net, uint16_t port)
+static bool port_used(const struct tcp_pcb *pcb, const ip_addr_t *local, uint16_t port)
 {
     for (; pcb != NULL; pcb = pcb->next) {
-        if (pcb->local_port == port &&
-            ip4_addr_eq(ip_2_ip4(&pcb->local_ip), netif_ip4_addr(&net->nif))) {
+        if (pcb->local_port == port && ip_addr_eq(&pcb->local_ip, local)) {
             return true;
         }
     }
     return false;
 }
 
+static bool port_free(const ip_addr_t *local, uint16_t port)
+{
+    return !port_used(tcp_listen_pcbs.pcbs, local, port) &&
+           !port_used(tcp_bound_pcbs, local, port) && !port_used(tcp_active_pcbs, local, port) &&
+           !port_used(tcp_tw_pcbs, local, port);
+}
+
 /* RFC 6056 sec 3.3.3: hard to predict from outside, yet in turn for one destination, so that a port
- * comes again as late as can be (its last connection may be in TIME-WAIT at the peer). 0: none free. */
-static uint16_t port_choose(const struct lw_net *net, const struct sockaddr_in *remote)
+ * comes again as late as can be (its last connection may be in TIME-WAIT at the peer). remote may be
+ * NULL. 0: none free. */
+static uint16_t port_choose(const ip_addr_t *local, const struct lw_addr *remote)
 {
     static uint32_t turn;
     enum { SPAN = 65536 - PORT_FIRST };
-    uint8_t key[10];
-    put_be32(key, ip4_addr_get_u32(netif_ip4_addr(&net->nif)));
-    put_be32(key + 4, remote != NULL ? remote->sin_addr.s_addr : 0);
-    put_be16(key + 8, remote != NULL ? remote->sin_port : 0);
-    uint64_t offset = random_keyed_hash(key, sizeof key);
+    uint8_t key[LW_KEY_MAX];
+    uint32_t n = lw_addr_key(key, local, 0);
+    if (remote != NULL) {
+        n += lw_addr_key(key + n, &remote->ip, remote->port);
+    }
+    uint64_t offset = random_keyed_hash(key, n);
     for (unsigned i = 0; i < SPAN; i++) {
         uint16_t port = (uint16_t)(PORT_FIRST + (offset + turn++) % SPAN);
-        if (!port_used(tcp_listen_pcbs.pcbs, net, port) && !port_used(tcp_bound_pcbs, net, port) &&
-            !port_used(tcp_active_pcbs, net, port) && !port_used(tcp_tw_pcbs, net, port)) {
+        if (port_free(local, port)) {
             return port;
         }
     }
@@ -79,21 +50,15 @@ static uint16_t port_choose(const struct lw_net *net, const struct sockaddr_in *
 }
 
 /* Bound to the address and to the interface, so that several nets in one process stay apart. */
-static int pcb_new(struct lw_net *net, uint16_t port, const struct sockaddr_in *remote,
-                   struct tcp_pcb **out)
+static int pcb_new(struct lw_net *net, const struct lw_addr *local, struct tcp_pcb **out)
 {
-    if (port == 0 && (port = port_choose(net, remote)) == 0) {
-        return -EADDRINUSE;
-    }
-    struct tcp_pcb *pcb = tcp_new_ip_type(IPADDR_TYPE_V4);
+    struct tcp_pcb *pcb = tcp_new_ip_type(IP_GET_TYPE(&local->ip));
     if (pcb == NULL) {
         return -ENOMEM;
     }
     ip_set_option(pcb, SOF_REUSEADDR);
     tcp_bind_netif(pcb, &net->nif);
-    ip_addr_t ip;
-    ip_addr_copy_from_ip4(ip, *netif_ip4_addr(&net->nif));
-    if (tcp_bind(pcb, &ip, port) != ERR_OK) {
+    if (local->port == 0 || tcp_bind(pcb, &local->ip, local->port) != ERR_OK) {
         tcp_abort(pcb);
         return -EADDRINUSE;
     }
@@ -124,31 +89,94 @@ static err_t on_accept(void *arg, struct tcp_pcb *pcb, err_t err)
     return ERR_OK;
 }
 
-static int listen_start(struct lw_listener *l, uint16_t port, int backlog)
+static int listen_at(struct lw_listener *l, const struct lw_addr *at, int backlog,
+                     struct tcp_pcb **out)
 {
     struct tcp_pcb *pcb;
-    int r = pcb_new(l->net, port, NULL, &pcb);
+    int r = pcb_new(l->net, at, &pcb);
     if (r != 0) {
         return r;
     }
     uint8_t depth = backlog < 1 ? 1 : backlog > BACKLOG_MAX ? BACKLOG_MAX : (uint8_t)backlog;
     err_t err = ERR_OK;
-    l->port = pcb->local_port;
-    l->pcb = tcp_listen_with_backlog_and_err(pcb, depth, &err);
-    if (l->pcb == NULL) {
+    *out = tcp_listen_with_backlog_and_err(pcb, depth, &err);
+    if (*out == NULL) {
         tcp_abort(pcb);
         return err == ERR_USE ? -EADDRINUSE : -ENOMEM;
     }
-    tcp_arg(l->pcb, l);
-    tcp_accept(l->pcb, on_accept);
+    tcp_arg(*out, l);
+    tcp_accept(*out, on_accept);
     return 0;
+}
+
+static void listen_stop(struct lw_listener *l)
+{
+    for (unsigned i = 0; i < ARRAY_LEN(l->pcb) && l->pcb[i] != NULL; i++) {
+        tcp_close(l->pcb[i]); /* those still in their handshake are reset when it ends */
+        l->pcb[i] = NULL;
+    }
+}
+
+/* At all of n addresses, on one port. */
+static int listen_all(struct lw_listener *l, const ip_addr_t **ip, unsigned n, uint16_t port)
+{
+    for (unsigned i = 0; i < n; i++) {
+        struct lw_addr at = {*ip[i], port};
+        int r = listen_at(l, &at, l->backlog, &l->pcb[i]);
+        if (r != 0) {
+            l->pcb[i] = NULL;
+            listen_stop(l);
+            return r;
+        }
+    }
+    return 0;
+}
+
+/* A port chosen for the first address may be taken at another. */
+static int listen_somewhere(struct lw_listener *l, const ip_addr_t **ip, unsigned n, uint16_t *port)
+{
+    int r = -EADDRINUSE;
+    for (unsigned tries = 0; tries < PORT_TRIES && r == -EADDRINUSE; tries++) {
+        *port = port_choose(ip[0], NULL);
+        r = listen_all(l, ip, n, *port);
+    }
+    return r;
+}
+
+/* The addresses that a given one stands for; returns how many. */
+static unsigned addresses(struct lw_net *net, const ip_addr_t *given, const ip_addr_t **out)
+{
+    if (!ip_addr_isany(given)) {
+        out[0] = given;
+        return lw_mine(net, given) ? 1 : 0;
+    }
+    if (IP_IS_V6(given)) {
+        return lw_addrs(net, out);
+    }
+    out[0] = netif_ip_addr4(&net->nif);
+    return ip4_addr_isany(netif_ip4_addr(&net->nif)) ? 0 : 1;
+}
+
+static int listen_start(struct lw_listener *l, const struct lw_addr *at)
+{
+    const ip_addr_t *ip[ARRAY_LEN(l->pcb)];
+    unsigned n = addresses(l->net, &at->ip, ip);
+    if (n == 0) {
+        return -EADDRNOTAVAIL;
+    }
+    uint16_t port = at->port;
+    int r = port != 0 ? listen_all(l, ip, n, port) : listen_somewhere(l, ip, n, &port);
+    if (r == 0) {
+        lw_addr_fill(&l->addr, IP_IS_V6(&at->ip) ? &at->ip : ip[0], port);
+    }
+    return r;
 }
 
 int lw_listen(struct net *base, const struct sockaddr *addr, int backlog, struct net_listener **out)
 {
     struct lw_net *net = lw_net_of(base);
-    struct sockaddr_in sin;
-    int r = addr_local(net, addr, &sin);
+    struct lw_addr at;
+    int r = lw_addr_get(net, addr, &at);
     if (r != 0) {
         return r;
     }
@@ -158,13 +186,13 @@ int lw_listen(struct net *base, const struct sockaddr *addr, int backlog, struct
     }
     net_listener_init(&l->base, &net->base);
     l->net = net;
-    l->ip = sin.sin_addr;
-    r = listen_start(l, ntohs(sin.sin_port), backlog);
+    l->backlog = backlog;
+    list_init(&l->waiting);
+    r = listen_start(l, &at);
     if (r != 0) {
         free(l);
         return r;
     }
-    list_init(&l->waiting);
     list_append(&net->listeners, &l->node);
     *out = &l->base;
     return 0;
@@ -173,9 +201,8 @@ int lw_listen(struct net *base, const struct sockaddr *addr, int backlog, struct
 void lw_listener_addr(const struct net_listener *listener, struct sockaddr_storage *out)
 {
     const struct lw_listener *l = CONTAINER_OF(listener, const struct lw_listener, base);
-    struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(l->port), .sin_addr = l->ip};
     memset(out, 0, sizeof *out);
-    memcpy(out, &sin, sizeof sin);
+    memcpy(out, &l->addr, sizeof l->addr);
 }
 
 void lw_listener_close(struct net_listener *listener)
@@ -184,7 +211,7 @@ void lw_listener_close(struct net_listener *listener)
     while (!list_empty(&l->waiting)) {
         lw_stream_close(&CONTAINER_OF(l->waiting.next, struct lw_stream, wait)->base, true);
     }
-    tcp_close(l->pcb); /* those still in their handshake are reset when it ends */
+    listen_stop(l);
     list_remove(&l->node);
     net_forget(&l->base.news);
     free(l);
@@ -222,35 +249,26 @@ static err_t on_connected(void *arg, struct tcp_pcb *pcb, err_t err)
     return ERR_OK;
 }
 
-static bool reachable(const struct lw_net *net, struct in_addr to)
-{
-    ip4_addr_t ip = {to.s_addr};
-    const ip4_addr_t *mine = netif_ip4_addr(&net->nif);
-    if (ip4_addr_isany(&ip) || ip4_addr_isbroadcast(&ip, &net->nif) || ip4_addr_ismulticast(&ip)) {
-        return false;
-    }
-    return ip4_addr_net_eq(&ip, mine, netif_ip4_netmask(&net->nif)) ||
-           !ip4_addr_isany(netif_ip4_gw(&net->nif));
-}
-
 /* A connection that cannot even be tried fails like one that was: by its event. */
-static int connect_start(struct lw_stream *s, uint16_t port)
+static int connect_start(struct lw_stream *s, struct lw_addr *from, const struct lw_addr *to)
 {
-    if (!reachable(s->net, s->base.remote.in4.sin_addr)) {
+    if (!lw_reachable(s->net, &to->ip)) {
         lw_stream_fail(s, -EHOSTUNREACH);
         return 0;
     }
+    if (from->port == 0) {
+        from->port = port_choose(&from->ip, to);
+    }
     struct tcp_pcb *pcb;
-    int r = pcb_new(s->net, port, &s->base.remote.in4, &pcb);
+    int r = pcb_new(s->net, from, &pcb);
     if (r != 0) {
         return r;
     }
-    ip_addr_t to = IPADDR4_INIT(s->base.remote.in4.sin_addr.s_addr);
-    struct sockaddr_in remote = s->base.remote.in4;
+    union net_addr remote = s->base.remote;
     lw_stream_attach(s, pcb);
-    s->base.remote.in4 = remote;
+    s->base.remote = remote;
     s->net->out_pcb = NULL;
-    err_t err = tcp_connect(pcb, &to, ntohs(remote.sin_port), on_connected);
+    err_t err = tcp_connect(pcb, &to->ip, to->port, on_connected);
     if (err != ERR_OK) {
         lw_stream_detach(s);
         tcp_abort(pcb);
@@ -260,18 +278,40 @@ static int connect_start(struct lw_stream *s, uint16_t port)
     return 0;
 }
 
+/* Both ends; what the program does not say of ours is filled in. */
+static int connect_addrs(struct lw_net *net, const struct sockaddr *local,
+                         const struct sockaddr *remote, struct lw_addr at[2])
+{
+    struct lw_addr *from = &at[0], *to = &at[1];
+    int r = lw_addr_get(net, remote, to);
+    if (r != 0) {
+        return r;
+    }
+    const ip_addr_t *mine = lw_source(net, &to->ip);
+    if (mine == NULL) {
+        return -EAFNOSUPPORT;
+    }
+    *from = (struct lw_addr){.ip = *mine};
+    if (local != NULL && (r = lw_addr_get(net, local, from)) != 0) {
+        return r;
+    }
+    if (to->port == 0) {
+        return -EINVAL;
+    }
+    if (ip_addr_isany(&from->ip)) {
+        from->ip = *mine;
+    } else if (!lw_mine(net, &from->ip)) {
+        return -EADDRNOTAVAIL;
+    }
+    return IP_IS_V6(&from->ip) == IP_IS_V6(&to->ip) ? 0 : -EINVAL;
+}
+
 int lw_connect(struct net *base, const struct sockaddr *local, const struct sockaddr *remote,
                struct net_stream **out)
 {
     struct lw_net *net = lw_net_of(base);
-    struct sockaddr_in from, to;
-    int r = addr_local(net, local, &from);
-    if (r == 0) {
-        r = addr_get(remote, &to);
-    }
-    if (r == 0 && to.sin_port == 0) {
-        r = -EINVAL;
-    }
+    struct lw_addr at[2];
+    int r = connect_addrs(net, local, remote, at);
     if (r != 0) {
         return r;
     }
@@ -279,9 +319,9 @@ int lw_connect(struct net *base, const struct sockaddr *local, const struct sock
     if (s == NULL) {
         return -ENOMEM;
     }
-    s->base.remote.in4 = to;
-    s->base.local.in4 = from;
-    r = connect_start(s, ntohs(from.sin_port));
+    lw_addr_fill(&s->base.local, &at[0].ip, at[0].port);
+    lw_addr_fill(&s->base.remote, &at[1].ip, at[1].port);
+    r = connect_start(s, &at[0], &at[1]);
     if (r != 0) {
         lw_stream_free(s);
         return r;

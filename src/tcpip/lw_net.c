@@ -16,16 +16,28 @@ enum { TURNS_PER_TIMERS = 64, IDLE_WEIGHT = 4 };
 
 struct list lw_all = {&lw_all, &lw_all};
 
-static bool ip_taken(struct in_addr ip)
+static struct in6_addr global6(const struct lw_net *net)
+{
+    struct in6_addr in;
+    memcpy(&in, netif_ip6_addr(&net->nif, LW_IP6_GLOBAL)->addr, sizeof in);
+    return in;
+}
+
+/* The text of the address that another net has, NULL: none. Link-local ones belong to their links. */
+static const char *ip_taken(const struct net_cfg *cfg, char text[INET6_ADDRSTRLEN])
 {
     LIST_EACH(node, &lw_all)
     {
         struct lw_net *net = CONTAINER_OF(node, struct lw_net, node);
-        if (netif_ip4_addr(&net->nif)->addr == ip.s_addr) {
-            return true;
+        struct in6_addr six = global6(net);
+        if (cfg->ip.s_addr != 0 && netif_ip4_addr(&net->nif)->addr == cfg->ip.s_addr) {
+            return inet_ntop(AF_INET, &cfg->ip, text, INET6_ADDRSTRLEN);
+        }
+        if (!IN6_IS_ADDR_UNSPECIFIED(&six) && IN6_ARE_ADDR_EQUAL(&six, &cfg->ip6)) {
+            return inet_ntop(AF_INET6, &cfg->ip6, text, INET6_ADDRSTRLEN);
         }
     }
-    return false;
+    return NULL;
 }
 
 /* The same after a restart, so that neighbours need not learn a new one. FNV-1a; 02: is the range
@@ -43,6 +55,9 @@ static void choose_mac(const struct net_cfg *cfg, uint8_t mac[6])
     }
     h = (h ^ (uint8_t)cfg->kind) * 0x100000001b3u;
     h = (h ^ ntohl(cfg->ip.s_addr)) * 0x100000001b3u;
+    for (unsigned i = 0; cfg->ip.s_addr == 0 && i < sizeof cfg->ip6; i++) {
+        h = (h ^ cfg->ip6.s6_addr[i]) * 0x100000001b3u;
+    }
     mac[0] = 0x02;
     for (unsigned i = 1; i < 6; i++) {
         mac[i] = (uint8_t)(h >> (8 * i));
@@ -85,7 +100,13 @@ static int netif_start(struct lw_net *net, const struct net_cfg *cfg)
         return -ENOMEM;
     }
     list_append(&lw_all, &net->node);
-    netif_set_up(&net->nif); /* announces the address as well */
+    netif_set_up(&net->nif); /* announces the IPv4 address as well */
+    if (!IN6_IS_ADDR_UNSPECIFIED(&cfg->ip6)) {
+        lw_addr_start6(net, cfg);
+        lw_nd_announce(net);
+        log_line(LOG_INFO, "%s: link-local address %s", net->label,
+                 ip6addr_ntoa(netif_ip6_addr(&net->nif, LW_IP6_LOCAL)));
+    }
     return 0;
 }
 
@@ -171,6 +192,7 @@ static void watch_link(struct lw_net *net)
     if (l->up && l->epoch != net->epoch) {
         net->epoch = l->epoch;
         net->link_up = true;
+        lw_nd_restart(net);
         lw_announce(net);
         each_stream(net, lw_stream_link_up);
     }
@@ -328,9 +350,11 @@ static const struct net_ops lw_ops = {
 int lw_open(const struct net_cfg *cfg, struct net **out, char err[NET_ERR_TEXT])
 {
     const char *kind = net_kind_name(cfg->kind);
-    if (ip_taken(cfg->ip)) {
+    char text[INET6_ADDRSTRLEN];
+    const char *taken = ip_taken(cfg, text);
+    if (taken != NULL) {
         snprintf(err, NET_ERR_TEXT, "%s %.80s: another device of this process has address %s", kind,
-                 cfg->name, inet_ntoa(cfg->ip));
+                 cfg->name, taken);
         return -EADDRINUSE;
     }
     struct lw_net *net = calloc(1, sizeof *net);

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "lwip/etharp.h"
+#include "lwip/ethip6.h"
 #include "netif/ethernet.h"
 #include "tcpip/lw.h"
 
@@ -43,6 +44,10 @@ static bool wanted(const struct lw_net *net, const struct frame *f, struct vnet_
     uint16_t type = vnet_type(f->data);
     if (type == VNET_TYPE_ARP) {
         return ours || is_broadcast(f->data);
+    }
+    if (type == VNET_TYPE_IP6) {
+        *is_tcp = ours && vnet_find_tcp(f->data, f->len, f->len + rest, t);
+        return net->has6 && (*is_tcp || (rest == 0 && lw_nd_wanted(net, f, ours)));
     }
     if (type != VNET_TYPE_IP4 || !ours || f->len < VNET_ETH + VNET_IP4) {
         return false;
@@ -82,15 +87,14 @@ void lw_input(struct lw_net *net, struct frame *f)
 static uint32_t segment_of(const struct lw_net *net, const uint8_t *f, const struct vnet_tcp *t)
 {
     uint16_t local = get_be16(f + t->l4), remote = get_be16(f + t->l4 + 2);
-    ip4_addr_t ip;
-    memcpy(&ip.addr, f + VNET_ETH + 16, 4);
+    const uint8_t *to = f + VNET_ETH + (t->v6 ? 24 : 16);
     /* The list is the fallback: input moves the connection in use to its head. */
     const struct tcp_pcb *pcb = net->out_pcb != NULL ? net->out_pcb : tcp_active_pcbs;
     bool listed = pcb == tcp_active_pcbs;
     while (pcb != NULL) {
         if (pcb->local_port == local && pcb->remote_port == remote &&
             pcb->netif_idx == netif_get_index(&net->nif) &&
-            ip4_addr_eq(ip_2_ip4(&pcb->remote_ip), &ip)) {
+            lw_addr_is(&pcb->remote_ip, to, t->v6)) {
             const struct lw_stream *s = pcb->callback_arg;
             return s != NULL && pcb->state != SYN_RCVD ? s->base.emss : 0;
         }
@@ -124,7 +128,7 @@ static void put_tcp(struct lw_net *net, const struct pbuf *p, const struct vnet_
     uint8_t *head = net->tx_head;
     memcpy(head, p->payload, t->pay);
     if ((head[t->l4 + 13] & VNET_SYN) != 0) {
-        vnet_clamp_mss(head, t, (uint16_t)(net->link->mtu - VNET_IP4 - VNET_TCP));
+        vnet_clamp_mss(head, t, (uint16_t)lw_mss(net, t->v6));
     }
     if (!net->link->memory) {
         uint32_t whole = net->link->mtu - (t->pay - VNET_ETH);
@@ -176,8 +180,8 @@ static err_t output_to_self(struct lw_net *net, const struct pbuf *p)
     f->sum_ok = true;
     memcpy(f->data, net->nif.hwaddr, 6);
     memcpy(f->data + 6, net->nif.hwaddr, 6);
-    put_be16(f->data + 12, VNET_TYPE_IP4);
     pbuf_copy_partial(p, f->data + VNET_ETH, p->tot_len, 0);
+    put_be16(f->data + 12, f->data[VNET_ETH] >> 4 == 6 ? VNET_TYPE_IP6 : VNET_TYPE_IP4);
     struct frame **at = net->self_first == NULL ? &net->self_first : &net->self_last->next;
     *at = f;
     net->self_last = f;
@@ -202,15 +206,30 @@ uint32_t lw_input_self(struct lw_net *net)
 
 /* A packet may wait for its neighbour's address in a queue of lwIP that outlives the connection, and
  * with it the memory that its payload refers to. Marked volatile, payload is copied for that. */
+static void mark_volatile(struct pbuf *p)
+{
+    for (struct pbuf *q = p->next; q != NULL; q = q->next) {
+        q->type_internal |= PBUF_TYPE_FLAG_DATA_VOLATILE;
+    }
+}
+
 static err_t output_ip4(struct netif *nif, struct pbuf *p, const ip4_addr_t *ip)
 {
     if (ip4_addr_eq(ip, netif_ip4_addr(nif))) {
         return output_to_self(nif->state, p);
     }
-    for (struct pbuf *q = p->next; q != NULL; q = q->next) {
-        q->type_internal |= PBUF_TYPE_FLAG_DATA_VOLATILE;
-    }
+    mark_volatile(p);
     return etharp_output(nif, p, ip);
+}
+
+static err_t output_ip6(struct netif *nif, struct pbuf *p, const ip6_addr_t *ip)
+{
+    struct lw_net *net = nif->state;
+    if (lw_mine6(net, ip)) {
+        return output_to_self(net, p);
+    }
+    mark_volatile(p);
+    return ethip6_output(nif, p, lw_hop6(net, ip));
 }
 
 err_t lw_netif_init(struct netif *nif)
@@ -219,11 +238,12 @@ err_t lw_netif_init(struct netif *nif)
     nif->name[0] = 'u';
     nif->name[1] = 'w';
     nif->output = output_ip4;
+    nif->output_ip6 = output_ip6;
     nif->linkoutput = link_output;
     nif->hwaddr_len = ETH_HWADDR_LEN;
     nif->mtu = 65535;
-    nif->flags =
-        NETIF_FLAG_BROADCAST | NETIF_FLAG_ETHARP | NETIF_FLAG_ETHERNET | NETIF_FLAG_LINK_UP;
+    nif->flags = NETIF_FLAG_BROADCAST | NETIF_FLAG_ETHARP | NETIF_FLAG_ETHERNET | NETIF_FLAG_MLD6 |
+                 NETIF_FLAG_LINK_UP;
     u16_t off = NETIF_CHECKSUM_GEN_TCP | NETIF_CHECKSUM_CHECK_TCP;
     if (net->link->memory) {
         off |= NETIF_CHECKSUM_CHECK_IP;
@@ -232,21 +252,10 @@ err_t lw_netif_init(struct netif *nif)
     return ERR_OK;
 }
 
-bool lw_resolved(struct lw_net *net, struct in_addr ip)
-{
-    ip4_addr_t hop = {ip.s_addr};
-    if (ip4_addr_eq(&hop, netif_ip4_addr(&net->nif))) {
-        return true;
-    }
-    if (!ip4_addr_net_eq(&hop, netif_ip4_addr(&net->nif), netif_ip4_netmask(&net->nif))) {
-        hop = *netif_ip4_gw(&net->nif);
-    }
-    struct eth_addr *mac;
-    const ip4_addr_t *found;
-    return etharp_find_addr(&net->nif, &hop, &mac, &found) >= 0;
-}
-
 void lw_announce(struct lw_net *net)
 {
-    etharp_gratuitous(&net->nif);
+    if (!ip4_addr_isany(netif_ip4_addr(&net->nif))) {
+        etharp_gratuitous(&net->nif);
+    }
+    lw_nd_announce(net);
 }

@@ -230,7 +230,8 @@ void lw_stream_attach(struct lw_stream *s, struct tcp_pcb *pcb)
     pcb->keep_idle = KEEP_IDLE_MS;
     pcb->keep_intvl = KEEP_INTERVAL_MS;
     pcb->keep_cnt = KEEP_PROBES;
-    s->base.emss = max_u32(min_u32(pcb->mss, s->net->link->mtu - VNET_IP4 - VNET_TCP), LW_SEG_MIN);
+    s->base.emss =
+        max_u32(min_u32(pcb->mss, lw_mss(s->net, IP_IS_V6(&pcb->remote_ip))), LW_SEG_MIN);
     /* FPDUs are multiples of 4: only segments that are, too, begin with one (RFC 5044 sec 5.1). */
     s->base.emss = min_u32(s->base.emss, LW_SEG_MAX) & ~3u;
     lw_addr_fill(&s->base.local, &pcb->local_ip, pcb->local_port);
@@ -334,7 +335,7 @@ void lw_stream_timer(struct lw_stream *s, uint64_t now)
     }
     list_remove(&s->timed);
     int error = -ETIMEDOUT;
-    if (!s->up && !lw_resolved(s->net, s->base.remote.in4.sin_addr)) {
+    if (!s->up && s->pcb != NULL && !lw_resolved(s->net, &s->pcb->remote_ip)) {
         error = -EHOSTUNREACH;
     }
     lw_stream_fail(s, error);

@@ -8,11 +8,9 @@
 static bool is_of(const struct tcp_pcb *pcb, const struct lw_net *net, const uint8_t *f,
                   const struct vnet_tcp *t)
 {
-    ip4_addr_t from;
-    memcpy(&from.addr, f + VNET_ETH + 12, sizeof from.addr);
     return pcb->local_port == get_be16(f + t->l4 + 2) && pcb->remote_port == get_be16(f + t->l4) &&
            pcb->netif_idx == netif_get_index(&net->nif) &&
-           ip4_addr_eq(ip_2_ip4(&pcb->remote_ip), &from);
+           lw_addr_is(&pcb->remote_ip, f + VNET_ETH + (t->v6 ? 8 : 12), t->v6);
 }
 
 void lw_timewait_recycle(struct lw_net *net, const uint8_t *f, const struct vnet_tcp *t)

@@ -32,9 +32,14 @@ static int config_fault(const struct net_cfg *cfg, char err[NET_ERR_TEXT])
     }
     if (memchr(cfg->name, 0, sizeof cfg->name) == NULL || cfg->name[0] == '\0') {
         what = "a name is missing";
-    } else if (cfg->ip.s_addr == INADDR_ANY || cfg->ip.s_addr == INADDR_BROADCAST ||
-               IN_MULTICAST(ntohl(cfg->ip.s_addr))) {
-        what = "the IPv4 address is missing or no host address";
+    } else if (cfg->ip.s_addr == INADDR_ANY && IN6_IS_ADDR_UNSPECIFIED(&cfg->ip6)) {
+        what = "an address is missing";
+    } else if (cfg->ip.s_addr == INADDR_BROADCAST || IN_MULTICAST(ntohl(cfg->ip.s_addr)) ||
+               IN6_IS_ADDR_MULTICAST(&cfg->ip6) || IN6_IS_ADDR_LOOPBACK(&cfg->ip6) ||
+               IN6_IS_ADDR_V4MAPPED(&cfg->ip6)) {
+        what = "the address is no host address";
+    } else if (cfg->prefix6 != 0 && (cfg->prefix6 < 64 || cfg->prefix6 > 128)) {
+        what = "the prefix of the IPv6 address must be from 64 to 128";
     } else if (cfg->prefix > 30) {
         what = "the prefix of the address must be from 1 to 30";
     } else if ((cfg->mac[0] & 1) != 0) {

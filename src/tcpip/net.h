@@ -19,9 +19,14 @@ struct net_cfg {
     /* TAP: the interface. shm: the path of a UNIX socket that the two processes meet at, or a name,
      * with or without a slash in front, that stands for /dev/shm/uiw-NAME. pair: name of the wire. */
     char name[NET_NAME_MAX];
-    struct in_addr ip;
-    uint8_t prefix; /* 0: 24 */
+    struct in_addr ip; /* this, ip6 or both */
+    uint8_t prefix;    /* 0: 24 */
     struct in_addr gw;
+    /* The link-local address comes from the MAC address unless ip6 is one. All work at once, without
+     * detection of duplicates. Without gw6, routers that announce themselves are used. */
+    struct in6_addr ip6;
+    uint8_t prefix6; /* 64..128, 0: 64 */
+    struct in6_addr gw6;
     uint8_t mac[6]; /* all zero: derived from kind, name and ip, so that it survives a restart */
     uint32_t mtu;   /* 0: what the link has (TAP: the device's; shm, pair: 65535) */
 };
@@ -94,8 +99,9 @@ void net_stream_again(struct net_stream *s, unsigned events);
 
 /* --- set-up --- */
 
-/* -EADDRINUSE, -EADDRNOTAVAIL (not an address of this net; INADDR_ANY is), -ENOMEM. Port 0: one is
- * chosen, net_listener_addr() tells. backlog: connections not yet accepted, at least 1. */
+/* -EADDRINUSE, -EADDRNOTAVAIL (not an address of this net; INADDR_ANY is its IPv4 address, :: are all it
+ * has, IPv4 among them), -EAFNOSUPPORT, -ENOMEM. Port 0: one is chosen, net_listener_addr() tells.
+ * backlog: connections not yet accepted, at least 1. */
 int net_listen(struct net *net, const struct sockaddr *addr, int backlog, void *user,
                struct net_listener **out);
 void net_listener_addr(const struct net_listener *l, struct sockaddr_storage *out);
@@ -104,9 +110,12 @@ void net_listener_close(struct net_listener *l); /* streams not accepted are res
 /* The next established inbound stream, or NULL. Its user is NULL until set. */
 struct net_stream *net_accept(struct net_listener *l);
 
+/* Addresses are sockaddr_in or sockaddr_in6 here and everywhere; ::ffff:a.b.c.d means a.b.c.d. The net is
+ * the link that a link-local address belongs to: sin6_scope_id is not looked at, and given as 0. */
+
 /* local may be NULL (or port 0). Success or failure comes as an event: UP or CLOSED with
- * -ECONNREFUSED, -ETIMEDOUT, -EHOSTUNREACH, -ECONNRESET, within about 10 s. At once: -EAFNOSUPPORT,
- * -EINVAL (no port), -EADDRNOTAVAIL (local is not ours), -EADDRINUSE, -ENOMEM. */
+ * -ECONNREFUSED, -ETIMEDOUT, -EHOSTUNREACH, -ECONNRESET, within about 10 s. At once: -EAFNOSUPPORT
+ * (or no address of that family here), -EINVAL (no port), -EADDRNOTAVAIL (local is not ours), -EADDRINUSE, -ENOMEM. */
 int net_connect(struct net *net, const struct sockaddr *local, const struct sockaddr *remote,
                 void *user, struct net_stream **out);
 

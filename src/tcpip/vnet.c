@@ -8,26 +8,39 @@ uint16_t vnet_type(const uint8_t *f)
     return get_be16(f + 12);
 }
 
+/* Length of the IP packet, 0 when it is none that has TCP right behind its header. lwIP drops IP options
+ * and fragments (RFC 791), and we what has IPv6 extensions, so they need no offload either. */
+static uint32_t ip4_length(const uint8_t *ip)
+{
+    bool plain = ip[0] == 0x45 && ip[9] == IP_PROTO_TCP_NR && (get_be16(ip + 6) & 0x3fff) == 0;
+    return plain ? get_be16(ip + 2) : 0;
+}
+
+static uint32_t ip6_length(const uint8_t *ip)
+{
+    return ip[0] >> 4 == 6 && ip[6] == IP_PROTO_TCP_NR ? VNET_IP6 + get_be16(ip + 4) : 0;
+}
+
 bool vnet_find_tcp(const uint8_t *f, uint32_t have, uint32_t len, struct vnet_tcp *t)
 {
-    if (have < VNET_ETH + VNET_IP4 + VNET_TCP || vnet_type(f) != VNET_TYPE_IP4) {
+    if (have < VNET_ETH + VNET_IP4 + VNET_TCP) {
         return false;
     }
     const uint8_t *ip = f + VNET_ETH;
-    uint32_t total = get_be16(ip + 2);
-    /* lwIP drops IP options and fragments (RFC 791), so they need no offload either. */
-    if (ip[0] != 0x45 || ip[9] != IP_PROTO_TCP_NR || (get_be16(ip + 6) & 0x3fff) != 0 ||
-        total > len - VNET_ETH || total < VNET_IP4 + VNET_TCP) {
+    uint32_t type = vnet_type(f);
+    t->v6 = type == VNET_TYPE_IP6;
+    if (type != VNET_TYPE_IP4 && (!t->v6 || have < VNET_ETH + VNET_IP6 + VNET_TCP)) {
         return false;
     }
-    uint32_t doff = (uint32_t)(ip[VNET_IP4 + 12] >> 4) * 4;
-    if (doff < VNET_TCP || doff > total - VNET_IP4 || VNET_ETH + VNET_IP4 + doff > have) {
-        return false;
-    }
-    t->l4 = VNET_ETH + VNET_IP4;
-    t->pay = t->l4 + doff;
+    uint32_t total = t->v6 ? ip6_length(ip) : ip4_length(ip);
+    t->l4 = VNET_ETH + (t->v6 ? VNET_IP6 : VNET_IP4);
     t->end = VNET_ETH + total;
-    return true;
+    if (t->end > len || t->end < t->l4 + VNET_TCP) {
+        return false;
+    }
+    uint32_t doff = (uint32_t)(f[t->l4 + 12] >> 4) * 4;
+    t->pay = t->l4 + doff;
+    return doff >= VNET_TCP && t->pay <= t->end && t->pay <= have;
 }
 
 uint64_t vnet_sum(uint64_t sum, const void *p, size_t n)
@@ -65,7 +78,8 @@ static uint64_t pseudo_sum(const uint8_t *f, const struct vnet_tcp *t)
 {
     uint8_t rest[4] = {0, IP_PROTO_TCP_NR};
     put_be16(rest + 2, t->end - t->l4);
-    return vnet_sum(vnet_sum(0, f + VNET_ETH + 12, 8), rest, 4);
+    uint64_t sum = t->v6 ? vnet_sum(0, f + VNET_ETH + 8, 32) : vnet_sum(0, f + VNET_ETH + 12, 8);
+    return vnet_sum(sum, rest, 4);
 }
 
 bool vnet_tcp_sum_ok(const uint8_t *f, const struct vnet_tcp *t)
@@ -82,7 +96,9 @@ static void put_ip_sum(uint8_t *ip)
 
 void vnet_put_sums(uint8_t *f, const struct vnet_tcp *t)
 {
-    put_ip_sum(f + VNET_ETH);
+    if (!t->v6) {
+        put_ip_sum(f + VNET_ETH);
+    }
     memset(f + t->l4 + 16, 0, 2);
     uint16_t s = vnet_sum_end(vnet_sum(pseudo_sum(f, t), f + t->l4, t->end - t->l4));
     memcpy(f + t->l4 + 16, &s, 2);
@@ -116,8 +132,17 @@ void vnet_offload(uint8_t *f, const struct vnet_tcp *t, uint32_t gso, struct vir
     vh->csum_offset = 16;
     vh->hdr_len = (uint16_t)t->pay;
     if (t->end - t->pay > gso) {
-        vh->gso_type = VIRTIO_NET_HDR_GSO_TCPV4;
+        vh->gso_type = t->v6 ? VIRTIO_NET_HDR_GSO_TCPV6 : VIRTIO_NET_HDR_GSO_TCPV4;
         vh->gso_size = (uint16_t)gso;
+    }
+}
+
+void vnet_put_length(uint8_t *f, const struct vnet_tcp *t)
+{
+    if (t->v6) {
+        put_be16(f + VNET_ETH + 4, t->end - VNET_ETH - VNET_IP6);
+    } else {
+        put_be16(f + VNET_ETH + 2, t->end - VNET_ETH);
     }
 }
 
@@ -126,8 +151,8 @@ uint32_t vnet_piece(const uint8_t *f, const struct vnet_tcp *t, uint32_t off, ui
 {
     memcpy(out, f, t->pay);
     memcpy(out + t->pay, f + t->pay + off, n);
-    struct vnet_tcp piece = {t->l4, t->pay, t->pay + n};
-    put_be16(out + VNET_ETH + 2, piece.end - VNET_ETH);
+    struct vnet_tcp piece = {t->l4, t->pay, t->pay + n, t->v6};
+    vnet_put_length(out, &piece);
     put_be32(out + t->l4 + 4, get_be32(f + t->l4 + 4) + off);
     if (t->pay + off + n < t->end) {
         out[t->l4 + 13] &= (uint8_t) ~(VNET_PSH | VNET_FIN);

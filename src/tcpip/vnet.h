@@ -11,19 +11,22 @@
 enum {
     VNET_ETH = 14,
     VNET_IP4 = 20,
+    VNET_IP6 = 40,
     VNET_TCP = 20,
-    VNET_HDR_MAX = 14 + 20 + 60, /* Ethernet, IPv4 without options, TCP with all options */
+    VNET_HDR_MAX = 14 + 40 + 60, /* Ethernet, IPv6 without extensions, TCP with all options */
     VNET_TYPE_IP4 = 0x0800,
     VNET_TYPE_ARP = 0x0806,
+    VNET_TYPE_IP6 = 0x86dd,
 };
 
 enum { VNET_FIN = 0x01, VNET_SYN = 0x02, VNET_RST = 0x04, VNET_PSH = 0x08, VNET_ACK = 0x10 };
 
-/* Offsets in a frame with TCP in unfragmented IPv4. */
+/* Offsets in a frame with TCP in unfragmented IPv4, or in IPv6 without extension headers. */
 struct vnet_tcp {
     uint32_t l4;  /* TCP header */
     uint32_t pay; /* payload */
     uint32_t end; /* end of the IP packet; the frame may be padded beyond */
+    bool v6;
 };
 
 /* False when the frame is anything else, or its lengths contradict each other. 'have' octets of the
@@ -40,7 +43,10 @@ uint16_t vnet_sum_end(uint64_t sum);
 /* The TCP checksum of a whole frame is right. */
 bool vnet_tcp_sum_ok(const uint8_t *f, const struct vnet_tcp *t);
 
-/* Writes IP and TCP checksum of a whole frame. */
+/* Writes the length of the IP packet as t has it. */
+void vnet_put_length(uint8_t *f, const struct vnet_tcp *t);
+
+/* Writes the checksums of TCP and, for IPv4, of IP into a whole frame. */
 void vnet_put_sums(uint8_t *f, const struct vnet_tcp *t);
 
 /* Lowers the MSS option (RFC 9293 sec 3.7.1) of a SYN whose headers are at f to at most mss. The TCP

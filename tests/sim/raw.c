@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "raw.h"
 
-#include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,12 +8,7 @@
 
 #include <cmocka.h>
 
-static struct sockaddr_in at(const char *ip, uint16_t port)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
-    inet_pton(AF_INET, ip, &a.sin_addr);
-    return a;
-}
+#include "family.h"
 
 /* --- turning --- */
 
@@ -110,11 +104,15 @@ void raw_open(struct raw *r, struct sim *s)
     memset(r, 0, sizeof *r);
     char err[NET_ERR_TEXT] = "";
     struct net_cfg cfg = {.kind = NET_PAIR, .name = "sim", .prefix = 24, .mtu = 1500};
-    cfg.ip = at("198.18.0.1", 0).sin_addr;
+    if (test_v6()) {
+        cfg.ip6 = test_ip6("198.18.0.1");
+    } else {
+        inet_pton(AF_INET, "198.18.0.1", &cfg.ip);
+    }
     if (net_open(&cfg, &r->net, err) != 0) {
         fail_msg("raw: %s", err);
     }
-    struct sockaddr_in any = at("198.18.0.1", RAW_PORT);
+    struct sockaddr_storage any = test_addr("198.18.0.1", RAW_PORT);
     assert_int_equal(net_listen(r->net, (struct sockaddr *)&any, 4, NULL, &r->listener), 0);
     r->s = s;
     s->also = turn;
@@ -146,7 +144,7 @@ void raw_run(struct raw *r, uint64_t ms)
 void raw_dial(struct raw *r, struct raw_conn *c)
 {
     memset(c, 0, sizeof *c);
-    struct sockaddr_in to = at("198.18.0.2", RAW_PORT);
+    struct sockaddr_storage to = test_addr("198.18.0.2", RAW_PORT);
     assert_int_equal(net_connect(r->net, NULL, (struct sockaddr *)&to, c, &c->stream), 0);
     join(r, c);
     net_flush(r->net);
@@ -327,7 +325,7 @@ void raw_answer(struct raw *r, struct raw_conn *c, const struct uiw_conn_param *
                 const struct mpa_frame *f)
 {
     struct sim_side *b = &r->s->side[1];
-    struct sockaddr_in to = at("198.18.0.1", RAW_PORT);
+    struct sockaddr_storage to = test_addr("198.18.0.1", RAW_PORT);
     struct mpa_frame request, reply;
     b->conn = NULL;
     b->qp = NULL;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "sim.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -13,6 +12,7 @@
 
 #include "api/device.h"
 #include "base/random.h"
+#include "family.h"
 
 static void must(int err, const char *what)
 {
@@ -46,9 +46,10 @@ uint32_t sim_below(struct sim *s, uint32_t n)
 static void open_side(struct sim *s, int i, const char *keys)
 {
     struct sim_side *me = &s->side[i];
-    char spec[200];
-    snprintf(spec, sizeof spec, "pair:sim,ip=198.18.0.%d/24,progress=polled,spin=0%s%s", i + 1,
-             keys != NULL ? "," : "", keys != NULL ? keys : "");
+    char spec[200], ip[INET6_ADDRSTRLEN];
+    snprintf(spec, sizeof spec, "pair:sim,ip=%s,progress=polled,spin=0%s%s",
+             test_ip(i == 0 ? "198.18.0.1" : "198.18.0.2", ip), keys != NULL ? "," : "",
+             keys != NULL ? keys : "");
     must(uiw_device_open(spec, &me->dev), spec);
     me->net = me->dev->net;
     must(uiw_pd_create(me->dev, &me->pd), "pd");
@@ -64,7 +65,7 @@ void sim_open_one(struct sim *s, uint64_t seed, const char *keys)
     s->rng = seed * 2 + 1;
     net_clock_virtual(1000);
     open_side(s, 1, keys);
-    struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(7174)};
+    struct sockaddr_storage any = test_addr("0.0.0.0", 7174);
     must(uiw_listen(s->side[1].ch, (struct sockaddr *)&any, 64, NULL, &s->side[1].listener),
          "listen");
 }
@@ -125,8 +126,7 @@ void sim_connect(struct sim *s, const struct uiw_conn_param *ask,
     if (a->qp == NULL) {
         sim_qps(s, NULL);
     }
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(7174)};
-    inet_pton(AF_INET, "198.18.0.2", &to.sin_addr);
+    struct sockaddr_storage to = test_addr("198.18.0.2", 7174);
     a->established = b->established = 0;
     a->disconnected = b->disconnected = a->failed = b->failed = 0;
     must(uiw_connect(a->ch, a->qp, (struct sockaddr *)&to, ask, &a->conn), "connect");

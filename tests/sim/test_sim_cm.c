@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Connections seen from the program: every way to begin and to end one. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,19 +7,13 @@
 
 #include <cmocka.h>
 
+#include "family.h"
 #include "sim.h"
-
-static struct sockaddr_in address(const char *ip, uint16_t port)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
-    inet_pton(AF_INET, ip, &a.sin_addr);
-    return a;
-}
 
 static void dial(struct sim *s, const char *ip, uint16_t port, const struct uiw_conn_param *p)
 {
     struct sim_side *a = &s->side[0];
-    struct sockaddr_in to = address(ip, port);
+    struct sockaddr_storage to = test_addr(ip, port);
     if (a->qp == NULL) {
         sim_qps(s, NULL);
     }
@@ -75,7 +68,7 @@ static void private_data(const char *keys, uint32_t max)
     }
     uint8_t over[513] = {0};
     struct uiw_conn_param p = {over, max + 1, 0, 0, NULL, NULL, false};
-    struct sockaddr_in to = address("198.18.0.2", 7174);
+    struct sockaddr_storage to = test_addr("198.18.0.2", 7174);
     sim_qps(&s, NULL);
     assert_int_equal(
         uiw_connect(s.side[0].ch, s.side[0].qp, (struct sockaddr *)&to, &p, &s.side[0].conn),
@@ -333,7 +326,7 @@ static void test_destroy_early(void **state)
             break;
         default: {
             assert_int_equal(uiw_listener_destroy(b->listener), 0);
-            struct sockaddr_in any = address("0.0.0.0", 7174);
+            struct sockaddr_storage any = test_addr("0.0.0.0", 7174);
             assert_int_equal(uiw_listen(b->ch, (struct sockaddr *)&any, 64, NULL, &b->listener), 0);
             break;
         }
@@ -352,15 +345,16 @@ static void test_listen_errors(void **state)
     struct sim s;
     sim_open(&s, sim_seed(), "mtu=1500");
     struct uiw_listener *l;
-    struct sockaddr_in used = address("0.0.0.0", 7174), foreign = address("198.18.9.9", 5000),
-                       any = address("198.18.0.1", 0);
+    struct sockaddr_storage used = test_addr("0.0.0.0", 7174),
+                            foreign = test_addr("198.18.9.9", 5000),
+                            any = test_addr("198.18.0.1", 0);
     assert_int_equal(uiw_listen(s.side[1].ch, (struct sockaddr *)&used, 1, NULL, &l), -EADDRINUSE);
     assert_int_equal(uiw_listen(s.side[0].ch, (struct sockaddr *)&foreign, 1, NULL, &l),
                      -EADDRNOTAVAIL);
     assert_int_equal(uiw_listen(s.side[0].ch, (struct sockaddr *)&any, 1, NULL, &l), 0);
     struct sockaddr_storage got;
     assert_int_equal(uiw_listener_addr(l, &got), 0);
-    assert_int_not_equal(((struct sockaddr_in *)&got)->sin_port, 0);
+    assert_int_not_equal(test_port(&got), 0);
     assert_int_equal(uiw_listener_destroy(l), 0);
     sim_close(&s);
 }
@@ -411,7 +405,7 @@ static void test_same_port_again_at_once(void **state)
     (void)state;
     struct sim s;
     sim_open(&s, sim_seed(), "mtu=1500");
-    struct sockaddr_in from = address("198.18.0.1", 50001);
+    struct sockaddr_storage from = test_addr("198.18.0.1", 50001);
     struct uiw_conn_param p = {.local = (struct sockaddr *)&from};
     for (int i = 0; i < 20; i++) {
         uint64_t start = s.ms;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Device strings: every fault is named, and opening a device harms nothing that was there. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -31,7 +32,20 @@ static void test_bad_strings(void **state)
         {"pair:x,ip=198.18.0.0/24", "198.18.0.0"},
         {"pair:x,ip=224.0.0.1", "224.0.0.1"},
         {"pair:x,ip=198.18.0.1,gw=10.0.0.1", "gw=10.0.0.1"},
-        {"pair:x,ip=198.18.0.1,ip=198.18.0.2", "ip is given twice"},
+        {"pair:x,ip=198.18.0.1,ip=198.18.0.2", "ip is given twice for IPv4"},
+        {"pair:x,ip=fd00::1,ip=198.18.0.1,ip=fd00::2", "ip is given twice for IPv6"},
+        {"pair:x,ip=fd00::1/63", "ip=fd00::1/63"},
+        {"pair:x,ip=fd00::1/129", "ip=fd00::1/129"},
+        {"pair:x,ip=fd00::g", "ip=fd00::g"},
+        {"pair:x,ip=fd00::1:2:3:4:5:6:7:8:9:10:11:12:13:14:15:16:17", "ip=fd00::1:2"},
+        {"pair:x,ip=::", "ip=::"},
+        {"pair:x,ip=::1", "ip=::1/64"},
+        {"pair:x,ip=ff02::1", "ip=ff02::1/64"},
+        {"pair:x,ip=::ffff:198.18.0.1", "expected the address of a host"},
+        {"pair:x,ip=fd00::1,gw=fd00:0:0:1::1", "gw=fd00:0:0:1::1"},
+        {"pair:x,ip=fd00::1/126,gw=fd00::5", "gw=fd00::5"},
+        {"pair:x,ip=fd00::1,gw=198.18.0.1", "gw= of IPv4 without"},
+        {"pair:x,ip=198.18.0.1,gw=fe80::1", "gw= of IPv6 without"},
         {"pair:x,ip=198.18.0.1,", "comma"},
         {"pair:x,ip=198.18.0.1,crc=maybe", "crc=maybe"},
         {"pair:x,ip=198.18.0.1,crc", "crc"},
@@ -52,6 +66,44 @@ static void test_bad_strings(void **state)
             fail_msg("%s: \"%s\" does not name %s", all[i].spec, uiw_error(), all[i].named);
         }
     }
+}
+
+static void query(const char *spec, const char *ip, const char *ip6)
+{
+    struct uiw_device *dev;
+    struct uiw_device_attr attr;
+    char text[INET6_ADDRSTRLEN];
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+    if (uiw_device_open(spec, &dev) != 0) {
+        fail_msg("%s", uiw_error());
+    }
+    assert_int_equal(uiw_device_query(dev, &attr), 0);
+    memcpy(&in, &attr.addr, sizeof in);
+    memcpy(&in6, &attr.addr6, sizeof in6);
+    if (ip != NULL) {
+        assert_int_equal(attr.addr.ss_family, AF_INET);
+        assert_string_equal(inet_ntop(AF_INET, &in.sin_addr, text, sizeof text), ip);
+    } else {
+        assert_memory_equal(&attr.addr, &attr.addr6, sizeof attr.addr);
+    }
+    if (ip6 != NULL) {
+        assert_int_equal(attr.addr6.ss_family, AF_INET6);
+        assert_string_equal(inet_ntop(AF_INET6, &in6.sin6_addr, text, sizeof text), ip6);
+    } else {
+        assert_int_equal(attr.addr6.ss_family, AF_UNSPEC);
+    }
+    assert_int_equal(uiw_device_close(dev), 0);
+}
+
+static void test_addresses(void **state)
+{
+    (void)state;
+    query("pair:x,ip=198.18.0.1", "198.18.0.1", NULL);
+    query("pair:x,ip=fd00::1/128,gw=fe80::1", NULL, "fd00::1");
+    query("pair:x,ip=fd00::1/64,ip=198.18.0.1/24,gw=198.18.0.9,gw=fd00::9", "198.18.0.1",
+          "fd00::1");
+    query("pair:x,ip=fe80::17", NULL, "fe80::17");
 }
 
 /* A mistyped shm path must not cost the file that is there. */
@@ -85,6 +137,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_strings),
+        cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_shm_leaves_files_alone),
     };
     cmocka_set_test_filter(getenv("UIW_TEST")); /* one test by its name, for debugging */

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "family.h"
 #include "raw.h"
 
 struct scene {
@@ -127,8 +128,7 @@ static void test_bad_reply(void **state)
     for (size_t i = 0; i < ARRAY_LEN(spoilt); i++) {
         struct scene *c = scene_open("mtu=1500,rev=1");
         struct raw_conn none = {0};
-        struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(RAW_PORT)};
-        to.sin_addr.s_addr = htonl(0xc6120001);
+        struct sockaddr_storage to = test_addr("198.18.0.1", RAW_PORT);
         struct sim_side *b = &c->s.side[1];
         struct mpa_frame ask;
         uint8_t buf[MPA_FRAME_MAX];

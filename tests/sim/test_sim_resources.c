@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "family.h"
 #include "raw.h"
 
 enum { PEERS = 3, AREA = 1 << 16 };
@@ -288,9 +289,8 @@ static void test_limits(void **state)
     assert_int_equal(uiw_mr_reg(c->b->pd, c->area, at.max_mr_size + 1, 0, &mr), -EINVAL);
     /* Entries of read queues: the administrator's ird and ord are the most that a program gets. */
     assert_int_equal(uiw_qp_create(c->b->pd, &good, &qp), 0);
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(RAW_PORT)};
+    struct sockaddr_storage to = test_addr("198.18.0.1", RAW_PORT);
     struct uiw_conn *conn;
-    to.sin_addr.s_addr = htonl(0xc6120001);
     struct uiw_conn_param p = {.ird = 4, .ord = 2}, q = {.ird = 3, .ord = 3};
     assert_int_equal(uiw_connect(c->b->ch, qp, (struct sockaddr *)&to, &p, &conn), -EINVAL);
     assert_int_equal(uiw_connect(c->b->ch, qp, (struct sockaddr *)&to, &q, &conn), -EINVAL);

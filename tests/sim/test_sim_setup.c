@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "api/conn.h"
+#include "family.h"
 #include "raw.h"
 
 /* Allocations of that many octets an element fail. */
@@ -146,8 +147,7 @@ static void test_initiator_fails_itself(void **state)
     for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
         struct scene *c = scene_open("mtu=1500");
         struct mpa_frame f, reply = {.reply = true, .rev = 2, .crc = true, .enhanced = true};
-        struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(RAW_PORT)};
-        to.sin_addr.s_addr = htonl(0xc6120001);
+        struct sockaddr_storage to = test_addr("198.18.0.1", RAW_PORT);
         sim_qps(&c->s, NULL);
         raw_listen(&c->r, &c->c);
         assert_int_equal(uiw_connect(c->b->ch, c->b->qp, (struct sockaddr *)&to, NULL, &c->b->conn),

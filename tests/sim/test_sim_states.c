@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "family.h"
 #include "raw.h"
 
 enum { BIG = 32 << 20, SMALL = 4096 }; /* BIG: more than all buffers of a stream hold */
@@ -104,8 +105,7 @@ static void test_fpdu_right_behind_the_reply(void **state)
     struct scene *c = scene_open("mtu=1500,rev=1");
     struct uiw_wc wc;
     struct mpa_frame ask, reply = {.reply = true, .rev = 1, .crc = true};
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(RAW_PORT)};
-    to.sin_addr.s_addr = htonl(0xc6120001);
+    struct sockaddr_storage to = test_addr("198.18.0.1", RAW_PORT);
     sim_qps(&c->s, NULL);
     sim_recv(&c->s, 1, sge(c, 0, 16), 3);
     raw_listen(&c->r, &c->c);
@@ -147,8 +147,7 @@ static void test_full_operation_needs_a_qp(void **state)
     static const struct mpa_frame ask = {.rev = 1, .crc = true};
     struct scene *c = scene_open("mtu=1500");
     struct raw_conn second;
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(RAW_PORT)};
-    to.sin_addr.s_addr = htonl(0xc6120001);
+    struct sockaddr_storage to = test_addr("198.18.0.1", RAW_PORT);
     join(c);
     struct uiw_conn *first = c->b->conn, *none;
     c->b->conn = NULL;

@@ -3,7 +3,6 @@
 #ifndef UIW_TESTS_NET_TESTING_H
 #define UIW_TESTS_NET_TESTING_H
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -13,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "family.h"
 #include "tcpip/net_test.h"
 
 /* What happened to a stream or listener, by its user pointer. */
@@ -41,11 +41,13 @@ static inline uint8_t pattern(uint64_t i)
     return (uint8_t)(i * 31 + (i >> 8) * 7 + (i >> 16));
 }
 
-static inline struct sockaddr_in addr4(const char *ip, uint16_t port)
+static inline void test_cfg_ip(struct net_cfg *cfg, const char *ip4)
 {
-    struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(port)};
-    assert_int_equal(inet_pton(AF_INET, ip, &sin.sin_addr), 1);
-    return sin;
+    if (test_v6()) {
+        cfg->ip6 = test_ip6(ip4);
+    } else {
+        assert_int_equal(inet_pton(AF_INET, ip4, &cfg->ip), 1);
+    }
 }
 
 static inline struct net *open_pair(const char *ip, uint32_t mtu)
@@ -53,7 +55,7 @@ static inline struct net *open_pair(const char *ip, uint32_t mtu)
     struct net_cfg cfg = {.kind = NET_PAIR, .name = "w", .mtu = mtu};
     char err[NET_ERR_TEXT] = "";
     struct net *net = NULL;
-    assert_int_equal(inet_pton(AF_INET, ip, &cfg.ip), 1);
+    test_cfg_ip(&cfg, ip);
     if (net_open(&cfg, &net, err) != 0) {
         fail_msg("%s", err);
     }
@@ -221,7 +223,7 @@ static inline bool was_closed(void *arg)
 static inline void make_stream(struct wire_ends *w, struct seen *listener, struct seen *a,
                                struct seen *b)
 {
-    struct sockaddr_in at = addr4("198.18.0.2", 4791);
+    struct sockaddr_storage at = test_addr("198.18.0.2", 4791);
     assert_int_equal(net_listen(w->b, (struct sockaddr *)&at, 8, listener, &listener->l), 0);
     assert_int_equal(net_connect(w->a, NULL, (struct sockaddr *)&at, a, &a->s), 0);
     assert_true(run_until(w, has_event, a, 20000));

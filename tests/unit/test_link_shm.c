@@ -23,7 +23,7 @@ static struct net *open_shm(const char *ip)
     char err[NET_ERR_TEXT] = "";
     struct net *net = NULL;
     strcpy(cfg.name, name);
-    assert_int_equal(inet_pton(AF_INET, ip, &cfg.ip), 1);
+    test_cfg_ip(&cfg, ip);
     if (net_open(&cfg, &net, err) != 0) {
         fail_msg("%s", err);
     }
@@ -41,7 +41,7 @@ static int traffic(bool connects, uint32_t piece, bool lend)
     }
     n.lend = lend;
     n.lent_from = source;
-    struct sockaddr_in at = addr4(IP_B, PORT);
+    struct sockaddr_storage at = test_addr(IP_B, PORT);
     if (connects) {
         assert_int_equal(net_connect(net, NULL, (struct sockaddr *)&at, &n, &n.s), 0);
     } else {
@@ -96,7 +96,7 @@ static void child_sends_for_ever(void)
 {
     struct net *net = open_shm(IP_B);
     struct seen l = {0}, n = {.to_send = UINT64_MAX, .piece = 50000};
-    struct sockaddr_in at = addr4(IP_B, PORT);
+    struct sockaddr_storage at = test_addr(IP_B, PORT);
     if (net_listen(net, (struct sockaddr *)&at, 4, &l, &l.l) != 0 ||
         !wait_until(net, can_accept, &l, 20000)) {
         _exit(2);
@@ -124,7 +124,7 @@ static void test_kill_and_rejoin(void **state)
 {
     (void)state;
     struct net *net = open_shm(IP_A);
-    struct sockaddr_in at = addr4(IP_B, PORT);
+    struct sockaddr_storage at = test_addr(IP_B, PORT);
     srand(4);
     for (int round = 0; round < 12; round++) {
         pid_t pid = fork();
@@ -160,7 +160,7 @@ static void test_first_one_dies(void **state)
     }
     pause_us(300000);
     struct net *net = open_shm(IP_A);
-    struct sockaddr_in at = addr4(IP_B, PORT);
+    struct sockaddr_storage at = test_addr(IP_B, PORT);
     for (int round = 0; round < 3; round++) {
         struct seen n = {0};
         assert_int_equal(net_connect(net, NULL, (struct sockaddr *)&at, &n, &n.s), 0);
@@ -188,7 +188,7 @@ static void test_both_ends_here(void **state)
     net_clock_real();
     struct wire_ends w = {open_shm(IP_A), open_shm(IP_B), 0};
     struct seen l = {0}, n[2] = {{0}};
-    struct sockaddr_in at = addr4(IP_B, PORT);
+    struct sockaddr_storage at = test_addr(IP_B, PORT);
     struct stat st;
     assert_int_equal(stat(name, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
@@ -220,7 +220,7 @@ static void test_stalled_stream_does_not_block(void **state)
     net_clock_real();
     struct wire_ends w = {open_shm(IP_A), open_shm(IP_B), 0};
     struct seen l = {0}, out[2] = {{0}}, in[2] = {{0}};
-    struct sockaddr_in at = addr4(IP_B, PORT);
+    struct sockaddr_storage at = test_addr(IP_B, PORT);
     assert_int_equal(net_listen(w.b, (struct sockaddr *)&at, 4, &l, &l.l), 0);
     for (int k = 0; k < 2; k++) {
         out[k] = (struct seen){.to_send = 32u << 20, .piece = 60000};

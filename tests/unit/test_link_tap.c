@@ -44,6 +44,24 @@ static void device_mtu(int mtu)
     request(SIOCSIFMTU, &rq);
 }
 
+/* Without duplicate address detection, which would wait for the carrier. */
+static void device_ip6(void)
+{
+    char command[100], ip[INET6_ADDRSTRLEN];
+    snprintf(command, sizeof command, "ip addr replace %s/64 dev " DEV " nodad",
+             test_ip(KERNEL_IP, ip));
+    assert_int_equal(system(command), 0);
+}
+
+/* Down, an interface loses its IPv6 addresses. */
+static void device_up(void)
+{
+    device_flags(IFF_UP);
+    if (test_v6()) {
+        device_ip6();
+    }
+}
+
 static int make_device(void **state)
 {
     (void)state;
@@ -54,12 +72,14 @@ static int make_device(void **state)
         return -1;
     }
     close(fd);
-    struct sockaddr_in ip = addr4(KERNEL_IP, 0), mask = addr4("255.255.255.0", 0);
+    struct sockaddr_in ip = {.sin_family = AF_INET}, mask = ip;
+    inet_pton(AF_INET, KERNEL_IP, &ip.sin_addr);
+    inet_pton(AF_INET, "255.255.255.0", &mask.sin_addr);
     memcpy(&rq.ifr_addr, &ip, sizeof ip);
     request(SIOCSIFADDR, &rq);
     memcpy(&rq.ifr_netmask, &mask, sizeof mask);
     request(SIOCSIFNETMASK, &rq);
-    device_flags(IFF_UP);
+    device_up();
     return 0;
 }
 
@@ -67,7 +87,7 @@ static int try_open(const char *name, uint32_t mtu, struct net **out, char err[N
 {
     struct net_cfg cfg = {.kind = NET_TAP, .mtu = mtu};
     snprintf(cfg.name, sizeof cfg.name, "%s", name);
-    inet_pton(AF_INET, OUR_IP, &cfg.ip);
+    test_cfg_ip(&cfg, OUR_IP);
     return net_open(&cfg, out, err);
 }
 
@@ -85,7 +105,7 @@ static struct net *open_tap(void)
 
 static int kernel_socket(void)
 {
-    int s = socket(AF_INET, SOCK_STREAM, 0), one = 1;
+    int s = socket(test_v6() ? AF_INET6 : AF_INET, SOCK_STREAM, 0), one = 1;
     if (s < 0 || setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0) {
         _exit(2);
     }
@@ -140,7 +160,7 @@ static int kernel_client(int unused)
 {
     (void)unused;
     int s = kernel_socket();
-    struct sockaddr_in to = addr4(OUR_IP, PORT);
+    struct sockaddr_storage to = test_addr(OUR_IP, PORT);
     return connect(s, (struct sockaddr *)&to, sizeof to) != 0 ? 2 : kernel_traffic(s);
 }
 
@@ -175,14 +195,15 @@ static void run_to_end(struct net *net, struct seen *n)
 
 static uint32_t emss_at(int mtu)
 {
-    return mtu - 40 < 65408 ? (uint32_t)mtu - 40 : 65408;
+    uint32_t room = (uint32_t)mtu - test_headers();
+    return room < 65408 ? room & ~3u : 65408;
 }
 
 static void we_connect(int mtu)
 {
     device_mtu(mtu);
     int l = kernel_socket();
-    struct sockaddr_in at = addr4(KERNEL_IP, PORT);
+    struct sockaddr_storage at = test_addr(KERNEL_IP, PORT);
     assert_int_equal(bind(l, (struct sockaddr *)&at, sizeof at), 0);
     assert_int_equal(listen(l, 1), 0);
     pid_t pid = start(kernel_server, l);
@@ -201,7 +222,7 @@ static void we_listen(int mtu)
 {
     device_mtu(mtu);
     struct net *net = open_tap();
-    struct sockaddr_in at = addr4(OUR_IP, PORT);
+    struct sockaddr_storage at = test_addr(OUR_IP, PORT);
     struct seen l = {0}, n = {.to_send = OCTETS, .want = OCTETS, .piece = 1400};
     assert_int_equal(net_listen(net, (struct sockaddr *)&at, 4, &l, &l.l), 0);
     pid_t pid = start(kernel_client, 0);
@@ -220,8 +241,8 @@ static void we_listen(int mtu)
 static void test_bulk(void **state)
 {
     (void)state;
-    static const int mtu[] = {1500, 9000, 65521, 576};
-    for (size_t i = 0; i < sizeof mtu / sizeof mtu[0]; i++) {
+    static const int mtu[] = {1500, 9000, 65521, 1280, 576};
+    for (size_t i = 0; i < sizeof mtu / sizeof mtu[0] - (test_v6() ? 1 : 0); i++) {
         we_connect(mtu[i]);
         we_listen(mtu[i]);
         assert_int_equal(net_test_asserts(), 0);
@@ -233,8 +254,8 @@ static void test_unreachable(void **state)
     (void)state;
     device_mtu(1500);
     struct net *net = open_tap();
-    struct sockaddr_in refused = addr4(KERNEL_IP, 9), silent = addr4("198.18.0.77", 9),
-                       off = addr4("198.19.0.1", 9);
+    struct sockaddr_storage refused = test_addr(KERNEL_IP, 9), silent = test_addr("198.18.0.77", 9),
+                            off = test_addr("198.19.0.1", 9);
     struct seen n[3] = {{0}};
     assert_int_equal(net_connect(net, NULL, (struct sockaddr *)&refused, &n[0], &n[0].s), 0);
     assert_int_equal(net_connect(net, NULL, (struct sockaddr *)&silent, &n[1], &n[1].s), 0);
@@ -256,17 +277,19 @@ static bool answered(void *arg)
     int s = *(int *)arg;
     uint8_t b[256];
     ssize_t n = recv(s, b, sizeof b, MSG_DONTWAIT);
-    return n >= 28 && b[20] == ICMP_ECHOREPLY;
+    return test_v6() ? n >= 8 && b[0] == 129 : n >= 28 && b[20] == ICMP_ECHOREPLY;
 }
 
 static void test_ping(void **state)
 {
     (void)state;
     struct net *net = open_tap();
-    int s = socket(AF_INET, SOCK_RAW, IPPROTO_ICMP);
+    int s = test_v6() ? socket(AF_INET6, SOCK_RAW, IPPROTO_ICMPV6)
+                      : socket(AF_INET, SOCK_RAW, IPPROTO_ICMP);
     assert_true(s >= 0);
-    struct sockaddr_in to = addr4(OUR_IP, 0);
+    struct sockaddr_storage to = test_addr(OUR_IP, 0);
     uint8_t echo[64] = {ICMP_ECHO, 0, 0xf7, 0xff}; /* the checksum of that */
+    echo[0] = test_v6() ? 128 : ICMP_ECHO;         /* there the kernel sums */
     assert_int_equal(sendto(s, echo, sizeof echo, 0, (struct sockaddr *)&to, sizeof to), 64);
     assert_true(wait_until(net, answered, &s, 3000));
     close(s);
@@ -298,7 +321,7 @@ static void test_errors(void **state)
     close(fd);
     device_flags(0);
     expect_error(DEV, 0, -ENETDOWN, "the interface is down");
-    device_flags(IFF_UP);
+    device_up();
 }
 
 static int open_as_nobody(int unused)
@@ -324,7 +347,7 @@ static void test_device_goes_away(void **state)
 {
     (void)state;
     int s = kernel_socket();
-    struct sockaddr_in at = addr4(KERNEL_IP, PORT);
+    struct sockaddr_storage at = test_addr(KERNEL_IP, PORT);
     assert_int_equal(bind(s, (struct sockaddr *)&at, sizeof at), 0);
     assert_int_equal(listen(s, 1), 0);
     struct net *net = open_tap();
@@ -334,7 +357,7 @@ static void test_device_goes_away(void **state)
     assert_false(n.events & NET_EV_CLOSED);
     device_flags(0);
     wait_until(net, was_closed, &n, 300);
-    device_flags(IFF_UP);
+    device_up();
     assert_false(n.events & NET_EV_CLOSED);
     assert_false(net_gone(net));
     char command[64];

@@ -327,7 +327,7 @@ static int finish_client(char **words, int n, struct perf_options *o)
     if (perf_job_fault(&o->job) != NULL)
         return tool_misused("%s", perf_job_fault(&o->job));
     if (!tool_address(o->address, o->port, &o->endpoint))
-        return tool_misused("%s: not an IPv4 address", o->address);
+        return tool_misused("%s: not an IP address", o->address);
     return TOOL_OK;
 }
 
@@ -336,8 +336,8 @@ static int finish_server(int n, char **words, struct perf_options *o)
     if (n > 1)
         return tool_misused("%s: what is this?", words[1]);
     o->server = true;
-    if (!tool_address(o->address != NULL ? o->address : "0.0.0.0", o->port, &o->endpoint))
-        return tool_misused("--bind %s: not an IPv4 address", o->address);
+    if (!tool_address(o->address != NULL ? o->address : "::", o->port, &o->endpoint))
+        return tool_misused("--bind %s: not an IP address", o->address);
     return TOOL_OK;
 }
 

@@ -67,7 +67,7 @@ struct perf_options {
     const char *device, *crc, *markers, *progress;
     const char *address; /* of the server; the server's own may be NULL */
     uint16_t port;
-    struct sockaddr_in endpoint;
+    struct sockaddr_storage endpoint;
 };
 
 /* Fills *o from the command line. TOOL_OK, or has said what is wrong. Exits after --help. */
