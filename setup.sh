@@ -11,7 +11,7 @@ ESSENTIAL=(meson ninja-build pkg-config gcc libc6-dev libpcap-dev libisal-dev li
     libcmocka-dev libjansson-dev dpkg-dev xz-utils patch python3)
 # Peers, tools and fuzzers for the tests, and what the lint suite calls.
 FOR_TESTS=(rdmacm-utils perftest ibverbs-utils libibverbs-dev librdmacm-dev iproute2 tshark tcpdump
-    ethtool iperf3 flex bison bc clang libclang-rt-dev clang-format clang-tidy
+    ethtool iperf3 valgrind flex bison bc clang libclang-rt-dev clang-format clang-tidy
     chromium chromium-driver gnuplot-nox)
 
 LWIP_SUITE=trixie

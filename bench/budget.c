@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A fixed amount of work for budget.py, which counts its instructions: both ends in one process, over
  * shared memory, so that no system call, wait or second thread disturbs the count.
- *   budget OP OCTETS COUNT DEVICE-KEYS     OP: send, write, read, atomic
+ *   budget OP OCTETS COUNT DEVICE-KEYS     OP: send, write, read,
+ *                                            atomic, or pong (Writes to and fro)
  * Only measured() is to be counted. Prints how many messages it was for. */
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -28,6 +29,7 @@ struct end {
 static struct end client, server;
 static uint32_t size;
 static enum uiw_wr_opcode opcode;
+static bool pong;
 
 static void try(int r)
 {
@@ -56,7 +58,8 @@ static void open_end(struct end *e, const char *keys, int host)
                                .max_send_wr = DEPTH,
                                .max_recv_wr = 2 * DEPTH,
                                .max_send_sge = 1,
-                               .max_recv_sge = 1};
+                               .max_recv_sge = 1,
+                               .max_inline = 64};
     try(uiw_qp_create(e->pd, &attr, &e->qp));
 }
 
@@ -105,7 +108,7 @@ static void check(const struct uiw_wc *wc, int n)
 }
 
 /* count messages through a full queue; each is over when its receiver has it. */
-__attribute__((noinline)) static void measured(uint64_t count)
+static void stream(uint64_t count)
 {
     struct uiw_sge sge = {uiw_mr_addr(client.mr), size, uiw_mr_lkey(client.mr)};
     struct uiw_send_wr wr = {.sg_list = &sge,
@@ -136,6 +139,45 @@ __attribute__((noinline)) static void measured(uint64_t count)
     }
 }
 
+/* Writes to and fro, each end spinning on the last octet. */
+static void ping_pong(uint64_t count)
+{
+    struct end *e[2] = {&client, &server};
+    struct uiw_wc wc[4];
+    for (uint64_t i = 0; i < 2 * count; i++) {
+        struct end *from = e[i % 2], *to = e[1 - i % 2];
+        struct uiw_sge sge = {(uintptr_t)from->memory + MOST / 2, size, 0};
+        struct uiw_send_wr wr = {.sg_list = &sge,
+                                 .num_sge = 1,
+                                 .opcode = UIW_WR_RDMA_WRITE,
+                                 .flags = UIW_SEND_SIGNALED | UIW_SEND_INLINE,
+                                 .remote_addr = uiw_mr_addr(to->mr),
+                                 .rkey = uiw_mr_rkey(to->mr)};
+        volatile uint8_t *last = to->memory + size - 1;
+        uint8_t mark = (uint8_t)(*last + 1);
+        from->memory[MOST / 2 + size - 1] = mark;
+        try(uiw_qp_post_send(from->qp, &wr, NULL));
+        while (*last != mark) {
+            try(uiw_cq_poll(to->cq, 4, wc));
+        }
+        try(uiw_cq_poll(from->cq, 4, wc));
+    }
+}
+
+static void work(uint64_t count)
+{
+    if (pong) {
+        ping_pong(count);
+    } else {
+        stream(count);
+    }
+}
+
+__attribute__((noinline)) static void measured(uint64_t count)
+{
+    work(count);
+}
+
 static bool parse(int argc, char **argv)
 {
     static const struct {
@@ -144,15 +186,17 @@ static bool parse(int argc, char **argv)
     } ops[] = {{"send", UIW_WR_SEND},
                {"write", UIW_WR_RDMA_WRITE},
                {"read", UIW_WR_RDMA_READ},
-               {"atomic", UIW_WR_ATOMIC_FETCH_ADD}};
+               {"atomic", UIW_WR_ATOMIC_FETCH_ADD},
+               {"pong", UIW_WR_RDMA_WRITE}};
     size = argc == 5 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0;
     for (unsigned i = 0; size > 0 && size <= MOST && i < sizeof ops / sizeof *ops; i++) {
         if (strcmp(argv[1], ops[i].name) == 0) {
             opcode = ops[i].opcode;
+            pong = strcmp(argv[1], "pong") == 0;
             return true;
         }
     }
-    fprintf(stderr, "usage: budget send|write|read|atomic OCTETS COUNT DEVICE-KEYS\n");
+    fprintf(stderr, "usage: budget send|write|read|atomic|pong OCTETS COUNT DEVICE-KEYS\n");
     return false;
 }
 
@@ -166,7 +210,7 @@ int main(int argc, char **argv)
     open_end(&client, argv[4], 2);
     connect_ends();
     post_recvs(opcode == UIW_WR_SEND ? 2 * DEPTH : 0);
-    measured(2 * DEPTH); /* windows open, buffers are there: not part of the work */
+    work(2 * DEPTH); /* windows open, buffers are there */
     measured(count);
     printf("%" PRIu64 "\n", count);
     return 0;

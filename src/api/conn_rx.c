@@ -214,7 +214,8 @@ static bool take_ulpdu(struct uiw_conn *c)
 {
     const struct mpa_ulpdu *u = &c->dev->scratch->ulpdu;
     struct cursor cur = cursor_of(u->v, u->cnt);
-    struct rdmap_rx_event ev = rdmap_rx(&c->st, &c->dev->mem, cur);
+    struct rdmap_rx_event ev;
+    rdmap_rx(&c->st, &c->dev->mem, cur, &ev);
     while (ev.kind == RDMAP_RX_WANT_RECV) {
         if (!provide_recv(c, ev.opcode)) {
             stand_still(c);
@@ -223,7 +224,7 @@ static bool take_ulpdu(struct uiw_conn *c)
             }
             continue;
         }
-        ev = rdmap_rx(&c->st, &c->dev->mem, cur);
+        rdmap_rx_again(&c->st, &c->dev->mem, &ev);
     }
     if (c->rnr) {
         go_on(c);

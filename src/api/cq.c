@@ -66,6 +66,9 @@ void cq_forget_qp(struct uiw_cq *cq, const struct uiw_qp *qp)
 
 static int take(struct uiw_cq *cq, int max, struct uiw_wc *wc)
 {
+    if (ring_count(&cq->ring) == 0) {
+        return 0; /* most polls find nothing, and should cost nothing */
+    }
     pthread_mutex_lock(&cq->lock);
     int n = (int)min_u32(ring_count(&cq->ring), (uint32_t)max);
     uint32_t head = ring_head(&cq->ring);

@@ -41,10 +41,20 @@ static void wake(struct loop *l)
     (void)r; /* EAGAIN: it is awake already */
 }
 
+/* For counters that need not be exact when several threads count. */
+static void count_up(atomic_uint *n)
+{
+    atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
 /* --- turning: the lock is held --- */
 
 void loop_take_posted(struct loop *l)
 {
+    if (atomic_load_explicit(&l->posted, memory_order_relaxed) == NULL) {
+        return;
+    }
     struct uiw_qp *qp = atomic_exchange_explicit(&l->posted, NULL, memory_order_acquire);
     while (qp != NULL) {
         struct uiw_qp *next = qp->next_posted;
@@ -60,7 +70,7 @@ static bool turn(struct loop *l)
     if (l->dead) {
         return false;
     }
-    atomic_fetch_add_explicit(&l->turns, 1, memory_order_relaxed);
+    count_up(&l->turns);
     atomic_store_explicit(&l->posts, 0, memory_order_relaxed);
     loop_take_posted(l);
     LIST_EACH(it, &l->devices)
@@ -130,7 +140,7 @@ bool loop_polled(const struct loop *l)
 
 void loop_try_turn(struct loop *l)
 {
-    atomic_fetch_add_explicit(&l->user_turns, 1, memory_order_relaxed);
+    count_up(&l->user_turns);
     if (pthread_mutex_trylock(&l->lock) == 0) {
         turn(l);
         release(l);

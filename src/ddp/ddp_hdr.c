@@ -43,7 +43,11 @@ static void unpack(const uint8_t *p, struct ddp_hdr *h)
 
 struct verdict ddp_seg_parse(struct cursor ulpdu, struct ddp_seg *seg)
 {
-    *seg = (struct ddp_seg){.len = ulpdu.left};
+    seg->hdr = (struct ddp_hdr){0};
+    seg->len = ulpdu.left;
+    seg->raw_len = 0;
+    seg->plen = 0;
+    seg->payload = (struct cursor){0};
     struct span first = cursor_run(&ulpdu, 1);
     bool tagged = first.n > 0 && (first.p[0] & BIT_TAGGED) != 0;
     uint32_t hlen = tagged ? DDP_TAGGED_LEN : DDP_UNTAGGED_LEN;

@@ -302,23 +302,39 @@ static struct verdict judge(struct rdmap_stream *st, struct ddp_mem_table *mem,
     return ev->opcode == RDMAP_READ_RESPONSE ? rx_response(st, mem, ev) : rx_write(st, mem, ev);
 }
 
-struct rdmap_rx_event rdmap_rx(struct rdmap_stream *st, struct ddp_mem_table *mem,
-                               struct cursor ulpdu)
+static void conclude(struct rdmap_stream *st, struct verdict v, struct rdmap_rx_event *ev)
 {
-    struct rdmap_rx_event ev = {.kind = RDMAP_RX_NONE};
-    if (st->dead) {
-        return ev; /* dropped silently (RFC 5041 sec 7.1) */
-    }
-    struct verdict v = ddp_seg_parse(ulpdu, &ev.seg);
-    if (!v.bad) {
-        v = judge(st, mem, &ev);
-    }
     if (v.bad) {
-        ev.kind = RDMAP_RX_FAULT;
-        ev.dst = (struct mspan){NULL, 0};
-        die(st, v, &ev.seg);
+        ev->kind = RDMAP_RX_FAULT;
+        ev->dst = (struct mspan){NULL, 0};
+        die(st, v, &ev->seg);
     }
-    return ev;
+}
+
+/* The event is not cleared as a whole: it is large, and there is one for each segment. */
+void rdmap_rx(struct rdmap_stream *st, struct ddp_mem_table *mem, struct cursor ulpdu,
+              struct rdmap_rx_event *ev)
+{
+    ev->kind = RDMAP_RX_NONE;
+    ev->dst = (struct mspan){NULL, 0};
+    ev->invalidated = 0;
+    ev->original = 0;
+    if (st->dead) {
+        return; /* dropped silently (RFC 5041 sec 7.1) */
+    }
+    struct verdict v = ddp_seg_parse(ulpdu, &ev->seg);
+    if (!v.bad) {
+        v = judge(st, mem, ev);
+    }
+    conclude(st, v, ev);
+}
+
+void rdmap_rx_again(struct rdmap_stream *st, struct ddp_mem_table *mem, struct rdmap_rx_event *ev)
+{
+    ev->kind = RDMAP_RX_NONE;
+    if (!st->dead) {
+        conclude(st, judge(st, mem, ev), ev);
+    }
 }
 
 void rdmap_rx_give_recv(struct rdmap_stream *st, uint32_t len)

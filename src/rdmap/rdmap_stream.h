@@ -63,7 +63,8 @@ enum rdmap_rx_kind {
     /* Taken care of (zero-length Write segment), or dropped since the stream is dead. */
     RDMAP_RX_NONE,
     /* A Send message begins; nothing is consumed. Give a receive buffer by rdmap_rx_give_recv() and
-     * call again; or call again after rdmap_rx_no_recv() to get the 1/2/02 fault; or try later. */
+     * go on by rdmap_rx_again(); or do so after rdmap_rx_no_recv() to get the 1/2/02 fault; or try
+     * rdmap_rx() later. */
     RDMAP_RX_WANT_RECV,
     /* Place the payload at dst. */
     RDMAP_RX_WRITE,
@@ -95,7 +96,7 @@ struct rdmap_rx_event {
     struct mspan dst;   /* WRITE, READ_RESPONSE; n equals seg.plen */
     uint32_t invalidated;
     uint64_t original;
-    struct rdmap_term term;
+    struct rdmap_term term; /* of TERMINATE only; else not set */
 };
 
 /* Judges one ULPDU. Order of checks (RFC 5040 sec 7.2): length, DV, then DDP's QN, MSN, MO, STag;
@@ -105,8 +106,12 @@ struct rdmap_rx_event {
  * 0/2/06. Its sink must still be a valid STag with local write. An Atomic Response must find its
  * Atomic, by the identifier, at the head of orq, else 0/2/06. An Atomic Request is queued if its
  * operation is known (else 0/2/06); its memory is looked up when its turn has come. */
-struct rdmap_rx_event rdmap_rx(struct rdmap_stream *st, struct ddp_mem_table *mem,
-                               struct cursor ulpdu);
+void rdmap_rx(struct rdmap_stream *st, struct ddp_mem_table *mem, struct cursor ulpdu,
+              struct rdmap_rx_event *ev);
+
+/* Judges the ULPDU of a RDMAP_RX_WANT_RECV event again: like rdmap_rx(), without another look at the
+ * octets of its header. */
+void rdmap_rx_again(struct rdmap_stream *st, struct ddp_mem_table *mem, struct rdmap_rx_event *ev);
 
 void rdmap_rx_give_recv(struct rdmap_stream *st, uint32_t len);
 void rdmap_rx_no_recv(struct rdmap_stream *st);

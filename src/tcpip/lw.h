@@ -99,7 +99,8 @@ struct lw_stream {
     struct pbuf *rx_dead;     /* replaced by a copy while a borrower may still look at it */
     uint32_t rx_off;          /* consumed of the first */
     uint32_t rx_credit;       /* consumed, window not yet opened */
-    uint32_t rx_unacked;
+    uint32_t rx_unacked;      /* octets and segments since we sent the last ACK */
+    uint32_t rx_segments;
     bool rx_peeked; /* the last one was lent out */
 
     /* send */

@@ -280,6 +280,14 @@ static bool orphan_done(struct lw_stream *s)
     return true;
 }
 
+/* RFC 9293 sec 3.8.6.3: a lone small segment is often answered at once, and then its ACK travels with
+ * the answer; lwIP's timer sees to the others. More is acknowledged batch by batch: a sender whose
+ * memory is lent waits for that. */
+static bool ack_is_due(const struct lw_stream *s)
+{
+    return s->rx_segments > 1 || s->rx_unacked >= s->base.emss;
+}
+
 void lw_stream_flush(struct lw_stream *s)
 {
     if (s->gone) {
@@ -293,12 +301,11 @@ void lw_stream_flush(struct lw_stream *s)
         return;
     }
     s->net->out_pcb = pcb;
-    s->rx_unacked = 0;
     lw_rx_window(s);
     lw_stream_widen(s);
     lw_tx_push(s);
     send_fin(s);
-    if ((pcb->flags & TF_ACK_DELAY) != 0) {
+    if ((pcb->flags & TF_ACK_DELAY) != 0 && ack_is_due(s)) {
         tcp_ack_now(pcb);
     }
     if ((pcb->flags & TF_ACK_NOW) != 0) {

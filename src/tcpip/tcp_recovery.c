@@ -63,7 +63,12 @@ static void delay_ack(struct tcp_pcb *pcb, const struct tcp_hdr *hdr, const stru
     if (s == NULL || hdr->seqno != pcb->rcv_nxt || (TCPH_FLAGS(hdr) & (TCP_SYN | TCP_RST)) != 0) {
         return;
     }
+    if ((pcb->flags & (TF_ACK_DELAY | TF_ACK_NOW)) == 0) {
+        s->rx_unacked = 0; /* all before was acknowledged */
+        s->rx_segments = 0;
+    }
     s->rx_unacked += p->tot_len;
+    s->rx_segments++;
     if (s->rx_unacked >= ACK_EVERY) {
         s->rx_unacked = 0;
     } else {

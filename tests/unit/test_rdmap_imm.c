@@ -32,9 +32,9 @@ static void immediates_need_no_memory(void **state)
         struct span whole = {ulpdu, sizeof ulpdu};
         h.version = DDP_VERSION;
         ddp_hdr_pack(&h, ulpdu);
-        assert_int_equal(rdmap_rx(&k.st, &k.mem, cursor_of(&whole, 1)).kind, RDMAP_RX_WANT_RECV);
+        assert_int_equal(kit_rx(&k, cursor_of(&whole, 1)).kind, RDMAP_RX_WANT_RECV);
         rdmap_rx_give_recv(&k.st, len);
-        struct rdmap_rx_event ev = rdmap_rx(&k.st, &k.mem, cursor_of(&whole, 1));
+        struct rdmap_rx_event ev = kit_rx(&k, cursor_of(&whole, 1));
         assert_int_equal(ev.kind, RDMAP_RX_SEND);
         assert_true(ev.last);
         assert_false(rdmap_rx_in_send(&k.st));
@@ -43,7 +43,7 @@ static void immediates_need_no_memory(void **state)
         h.version = DDP_VERSION;
         ddp_hdr_pack(&h, ulpdu);
         rdmap_rx_give_recv(&k.st, len);
-        ev = rdmap_rx(&k.st, &k.mem, cursor_of(&whole, 1));
+        ev = kit_rx(&k, cursor_of(&whole, 1));
         assert_int_equal(ev.kind, len >= 8 ? RDMAP_RX_SEND : RDMAP_RX_FAULT);
         kit_free(&k);
     }

@@ -199,6 +199,13 @@ static inline void kit_obey(struct kit *k, const struct rdmap_rx_event *ev)
     }
 }
 
+static inline struct rdmap_rx_event kit_rx(struct kit *k, struct cursor ulpdu)
+{
+    struct rdmap_rx_event ev;
+    rdmap_rx(&k->st, &k->mem, ulpdu, &ev);
+    return ev;
+}
+
 /* Gives one ULPDU to the stream, with receives as long as there are some. */
 static inline struct rdmap_rx_event kit_feed(struct kit *k, const uint8_t *p, uint32_t n)
 {
@@ -208,7 +215,7 @@ static inline struct rdmap_rx_event kit_feed(struct kit *k, const uint8_t *p, ui
         memcpy(copy, p, n);
     }
     struct span whole = {copy, n};
-    struct rdmap_rx_event ev = rdmap_rx(&k->st, &k->mem, cursor_of(&whole, 1));
+    struct rdmap_rx_event ev = kit_rx(k, cursor_of(&whole, 1));
     if (ev.kind == RDMAP_RX_WANT_RECV) {
         assert_false(rdmap_rx_in_send(&k->st));
         if (k->recvs > 0) {
@@ -217,7 +224,7 @@ static inline struct rdmap_rx_event kit_feed(struct kit *k, const uint8_t *p, ui
         } else {
             rdmap_rx_no_recv(&k->st);
         }
-        ev = rdmap_rx(&k->st, &k->mem, cursor_of(&whole, 1));
+        rdmap_rx_again(&k->st, &k->mem, &ev);
         assert_int_not_equal(ev.kind, RDMAP_RX_WANT_RECV);
     }
     kit_obey(k, &ev);

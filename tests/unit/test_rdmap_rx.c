@@ -188,24 +188,24 @@ static void waiting_for_a_receive_consumes_nothing(void **state)
     uint8_t ulpdu[DDP_UNTAGGED_LEN + 4] = {0x41, 0x43, [13] = 1};
     struct span whole = {ulpdu, sizeof(ulpdu)};
     for (unsigned i = 0; i < 3; i++) {
-        struct rdmap_rx_event ev = rdmap_rx(&k.st, &k.mem, cursor_of(&whole, 1));
+        struct rdmap_rx_event ev = kit_rx(&k, cursor_of(&whole, 1));
         assert_int_equal(ev.kind, RDMAP_RX_WANT_RECV);
         assert_false(k.st.dead);
         assert_false(rdmap_rx_in_send(&k.st));
     }
     rdmap_rx_give_recv(&k.st, 4);
     assert_true(rdmap_rx_in_send(&k.st));
-    assert_int_equal(rdmap_rx(&k.st, &k.mem, cursor_of(&whole, 1)).kind, RDMAP_RX_SEND);
+    assert_int_equal(kit_rx(&k, cursor_of(&whole, 1)).kind, RDMAP_RX_SEND);
     put_be32(ulpdu + 10, 2);
-    assert_int_equal(rdmap_rx(&k.st, &k.mem, cursor_of(&whole, 1)).kind, RDMAP_RX_WANT_RECV);
+    assert_int_equal(kit_rx(&k, cursor_of(&whole, 1)).kind, RDMAP_RX_WANT_RECV);
     /* a receive that turns up after all */
     rdmap_rx_no_recv(&k.st);
     rdmap_rx_give_recv(&k.st, 4);
-    assert_int_equal(rdmap_rx(&k.st, &k.mem, cursor_of(&whole, 1)).kind, RDMAP_RX_SEND);
+    assert_int_equal(kit_rx(&k, cursor_of(&whole, 1)).kind, RDMAP_RX_SEND);
     put_be32(ulpdu + 10, 3);
-    assert_int_equal(rdmap_rx(&k.st, &k.mem, cursor_of(&whole, 1)).kind, RDMAP_RX_WANT_RECV);
+    assert_int_equal(kit_rx(&k, cursor_of(&whole, 1)).kind, RDMAP_RX_WANT_RECV);
     rdmap_rx_no_recv(&k.st);
-    struct rdmap_rx_event ev = rdmap_rx(&k.st, &k.mem, cursor_of(&whole, 1));
+    struct rdmap_rx_event ev = kit_rx(&k, cursor_of(&whole, 1));
     kit_expect_fault(&k, &ev, verdict_bad(1, 2, 2));
     kit_free(&k);
 }
