@@ -191,8 +191,11 @@ int perf_client(struct tool *t, const struct perf_options *o)
     r.lines = calloc(o->nsizes, sizeof *r.lines);
     if (r.lines == NULL)
         return tool_fail("no memory");
-    if (!reach(&s, t, o) || !run_all(&s, o, &r))
+    if (!reach(&s, t, o) || !run_all(&s, o, &r)) {
+        minder_stop(&s);
+        session_last_words(&s);
         result = tool_fail("%s:%u: %s", o->address, o->port, s.text);
+    }
     session_close(&s);
     if (result == TOOL_OK && o->json)
         result = json_write(&r);

@@ -111,6 +111,17 @@ bool ctrl_send(struct session *s, const struct wire_msg *msg)
     return true;
 }
 
+/* The other end's reason is better than what we see of it. */
+static void on_failed(struct session *s, const char *text)
+{
+    s->told = true;
+    pthread_mutex_lock(&s->lock);
+    if (s->by_event)
+        s->text[0] = '\0';
+    pthread_mutex_unlock(&s->lock);
+    session_fail(s, "%s: %s", s->server ? "the client says" : "the server says", text);
+}
+
 static void on_message(struct session *s, const struct uiw_wc *wc)
 {
     struct ctrl *c = &s->ctrl;
@@ -119,7 +130,7 @@ static void on_message(struct session *s, const struct uiw_wc *wc)
     if (!wire_get(c->octets + wc->wr_id * WIRE_MSG, wc->byte_len, &msg))
         session_fail(s, "the other end does not speak this version of uiw-perf");
     else if (msg.type == WIRE_FAILED)
-        session_fail(s, "%s", msg.text);
+        on_failed(s, msg.text);
     else if (c->has_msg)
         session_fail(s, "the other end spoke out of turn");
     else if (post_recv(s, wc->wr_id))
@@ -129,7 +140,7 @@ static void on_message(struct session *s, const struct uiw_wc *wc)
 
 void ctrl_completion(struct session *s, const struct uiw_wc *wc)
 {
-    if (wc->qp_user != s || session_failed(s))
+    if (wc->qp_user != s || s->told)
         return;
     /* Of what ended with the stream the event tells more. */
     if (wc->status == UIW_WC_WR_FLUSH_ERR)

@@ -60,14 +60,23 @@ static void common(FILE *f, const struct report *r)
             j->qps, j->tx_depth, r->conn.crc ? "on" : "off");
 }
 
-static void by_size_axis(FILE *f)
+static void by_size_axis(FILE *f, const struct report *r)
 {
-    fprintf(f, "set xlabel 'octets of a message'\nset logscale x 2\nset format x '%%.0b%%B'\n");
+    uint64_t least = UINT64_MAX, most = 0;
+
+    for (unsigned i = 0; i < r->nlines; i++) {
+        least = r->lines[i].size < least ? r->lines[i].size : least;
+        most = r->lines[i].size > most ? r->lines[i].size : most;
+    }
+    fprintf(f,
+            "set xlabel 'octets of a message'\nset logscale x 2\nset format x '%%.0b%%B'\n"
+            "set xrange [%g:%g]\n",
+            (double)least / 1.5, (double)most * 1.5);
 }
 
 static void rates_by_size(FILE *f, const struct report *r)
 {
-    by_size_axis(f);
+    by_size_axis(f, r);
     fprintf(f, "set ylabel 'Gbit/s'\nset yrange [0:*]\n$d << EOD\n");
     for (unsigned i = 0; i < r->nlines; i++)
         fprintf(f, "%" PRIu64 " %g %g\n", r->lines[i].size, report_rate(&r->lines[i]) * 8 / 1e9,
@@ -78,7 +87,7 @@ static void rates_by_size(FILE *f, const struct report *r)
 
 static void times_by_size(FILE *f, const struct report *r)
 {
-    by_size_axis(f);
+    by_size_axis(f, r);
     fprintf(f, "set ylabel 'microseconds'\nset logscale y\n$d << EOD\n");
     for (unsigned i = 0; i < r->nlines; i++) {
         const struct histogram *h = &r->lines[i].hist;
@@ -97,7 +106,8 @@ static void rate_over_time(FILE *f, const struct perf_line *line)
 {
     double scale = (double)line->size * 8 / 1e9;
 
-    fprintf(f, "set xlabel 'seconds'\nset ylabel 'Gbit/s'\nset yrange [0:*]\n$d << EOD\n");
+    fprintf(f, "set xlabel 'seconds'\nset ylabel 'Gbit/s'\nset xrange [0:*]\n"
+               "set yrange [0:*]\n$d << EOD\n");
     for (unsigned i = 0; i < line->nsamples; i++)
         fprintf(f, "%g %g\n", (double)line->samples[i].ns / 1e9, line->samples[i].rate * scale);
     /* Too short for a sample: the average is what there is. */
@@ -117,6 +127,8 @@ static void distribution(FILE *f, const struct perf_line *line)
     fprintf(f, "set xlabel 'microseconds'\nset logscale x\nset ylabel 'share of messages within'\n"
                "set yrange [0:1]\nset key right bottom\n$d << EOD\n");
     for (unsigned i = 0; i < STATS_BINS; i++) {
+        if (seen == 0 && h->bin[i] > 0)
+            fprintf(f, "%g 0\n", (double)(h->min > 0 ? h->min : 1) / 1e3);
         seen += h->bin[i];
         if (h->bin[i] > 0)
             fprintf(f, "%g %g\n", (double)histogram_bin_low(i + 1) / 1e3,

@@ -13,6 +13,7 @@ static bool refuse(struct session *s, const char *why)
     struct wire_msg msg = {.type = WIRE_FAILED};
 
     session_fail(s, "%s", why);
+    s->told = true;
     snprintf(msg.text, sizeof msg.text, "refused: %.100s", why);
     (void)ctrl_send(s, &msg);
     return false;
@@ -105,11 +106,13 @@ static void serve(struct tool *t, const struct perf_options *o, struct uiw_conn 
         while (run_once(&s))
             runs++;
     }
-    if (session_failed(&s))
+    if (session_failed(&s)) {
+        session_last_words(&s);
         tool_fail("client %s: %s", peer, s.text);
-    else
+    } else {
         printf("client %s: %s %s, %u run(s)\n", peer, perf_op_text(s.job.op),
                perf_test_text(&s.job), runs);
+    }
     session_close(&s);
 }
 

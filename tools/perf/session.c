@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CLOSE_MS = 3000, WAIT_MS = 20 };
+enum { CLOSE_MS = 3000, WAIT_MS = 20, LAST_WORDS_MS = 500 };
 
 void session_init(struct session *s, struct tool *t, bool server, unsigned timeout_s)
 {
@@ -162,24 +162,42 @@ static unsigned count_up(const struct session *s)
     return n;
 }
 
+static void take_events(struct session *s)
+{
+    struct uiw_event ev;
+
+    while (tool_event(s->tool, &ev))
+        session_event(s, &ev);
+}
+
+/* Why it ends, to the other end, unless it was that which said so. */
+static void tell(struct session *s)
+{
+    struct wire_msg msg = {.type = WIRE_FAILED};
+
+    s->told = true;
+    snprintf(msg.text, sizeof msg.text, "%.*s", (int)sizeof msg.text - 1, s->text);
+    (void)ctrl_send(s, &msg);
+}
+
 /* Says goodbye, and waits a moment for the answer. */
 static void disconnect(struct session *s)
 {
     uint64_t last = tool_now_ns() + CLOSE_MS * UINT64_C(1000000);
-    struct uiw_event ev;
     struct uiw_wc wc;
 
     s->idle = true;
+    take_events(s); /* they say what is up */
+    if (session_failed(s) && s->ctrl.up && !s->told)
+        tell(s);
     for (unsigned i = 0; s->links != NULL && i < s->nlinks; i++) {
         if (s->links[i].up)
             (void)uiw_disconnect(s->links[i].conn);
     }
     if (s->ctrl.up)
         (void)uiw_disconnect(s->ctrl.conn);
-    while (count_up(s) > 0 && tool_now_ns() < last && tool_wait(s->tool, &wc, WAIT_MS) >= 0) {
-        while (tool_event(s->tool, &ev))
-            session_event(s, &ev);
-    }
+    while (count_up(s) > 0 && tool_now_ns() < last && tool_wait(s->tool, &wc, WAIT_MS) >= 0)
+        take_events(s);
 }
 
 void session_close(struct session *s)
@@ -251,6 +269,14 @@ static void on_established(struct session *s, struct link *l, const struct uiw_e
         s->nup++;
 }
 
+static void fail_by_event(struct session *s, const char *text)
+{
+    pthread_mutex_lock(&s->lock);
+    s->by_event |= s->text[0] == '\0';
+    pthread_mutex_unlock(&s->lock);
+    session_fail(s, "%s", text);
+}
+
 static void on_end(struct session *s, struct link *l, const struct uiw_event *ev)
 {
     if (l != NULL)
@@ -260,9 +286,10 @@ static void on_end(struct session *s, struct link *l, const struct uiw_event *ev
     if (s->idle && (ev->reason == UIW_REASON_CLOSED || session_failed(s) || !s->server))
         s->over = true;
     else if (ev->reason == UIW_REASON_CLOSED)
-        session_fail(s, "the %s has closed the connection", s->server ? "client" : "server");
+        fail_by_event(s, s->server ? "the client has closed the connection"
+                                   : "the server has closed the connection");
     else
-        session_fail(s, "%s", ev->text);
+        fail_by_event(s, ev->text);
 }
 
 static void on_rejected(struct session *s, const struct uiw_event *ev)
@@ -289,6 +316,26 @@ void session_event(struct session *s, const struct uiw_event *ev)
 }
 
 /* --- waiting --- */
+
+static bool more_to_come(struct session *s)
+{
+    return !s->told && (s->text[0] == '\0' || (s->by_event && s->ctrl.up));
+}
+
+void session_last_words(struct session *s)
+{
+    uint64_t until = tool_now_ns() + LAST_WORDS_MS * UINT64_C(1000000);
+    struct uiw_wc wc;
+
+    while (more_to_come(s) && tool_now_ns() < until) {
+        int n = tool_wait(s->tool, &wc, WAIT_MS);
+
+        for (; n > 0; n = tool_completion(s->tool, &wc))
+            ctrl_completion(s, &wc);
+        take_events(s);
+    }
+    session_fail(s, "a connection has ended");
+}
 
 /* A moment: takes what there is. False: has failed. */
 static bool moment(struct session *s, uint64_t until_ns, const char *what)

@@ -106,8 +106,10 @@ struct session {
     pthread_mutex_t lock;
     atomic_bool failed;
     char text[240];
-    bool idle; /* server: the client may close now */
-    bool over; /* and has */
+    bool by_event; /* the words are those of a connection's end */
+    bool told;     /* one end has told the other the reason */
+    bool idle;     /* server: the client may close now */
+    bool over;     /* and has */
 
     pthread_t minder;
     pthread_cond_t minder_wakes;
@@ -133,6 +135,10 @@ static inline bool session_failed(struct session *s)
 }
 
 void session_event(struct session *s, const struct uiw_event *ev);
+
+/* After a failure, without the minder. Where only the end of a connection has told of it, the other end
+ * may say more. */
+void session_last_words(struct session *s);
 
 /* Waits until a message of that type came. False: has failed, or (server) the client has closed. */
 bool session_await(struct session *s, enum wire_type type, struct wire_msg *msg);
