@@ -9,12 +9,14 @@
 #include "tcpip/link.h"
 #include "tcpip/net_base.h"
 #include "tcpip/net_txmem.h"
+#include "tcpip/tcp_sender.h"
 #include "tcpip/vnet.h"
 
 enum {
     /* Longest payload of a segment: a frame with any headers stays below FRAME_MAX. */
     LW_SEG_MAX = 65408,
-    LW_SEG_MIN = 64,       /* a peer that announces less gets this (compare RFC 9293 3.7.1) */
+    LW_SEG_MIN = 64, /* a peer that announces less gets this (compare RFC 9293 3.7.1) */
+    LW_NO_BORDER = 0xffff,
     LW_ITEMS = 256,        /* pieces of a stream that TCP has not been given yet */
     LW_SEG_ITEMS = 128,    /* pieces of one segment: a frame of LINK_PIECES holds them */
     LW_AHEAD = 256 * 1024, /* queued beyond what the windows let go */
@@ -28,11 +30,13 @@ enum {
 /* Where lwIP keeps a net's IPv6 addresses. */
 enum { LW_IP6_LOCAL, LW_IP6_GLOBAL, LW_IP6_COUNT };
 
-/* A piece to be given to TCP. */
+/* A piece to be given to TCP. A unit, an FPDU as a rule, is what is committed at once, or what is
+ * committed, lent and committed. */
 struct lw_item {
     const uint8_t *p;
     uint32_t n;
-    bool head; /* begins a segment */
+    uint16_t border; /* octets before the first unit that begins in it; LW_NO_BORDER */
+    bool head;       /* begins a segment */
     bool lent;
 };
 
@@ -51,6 +55,11 @@ struct lw_net {
     struct list dirty;   /* streams for the next flush */
     struct list stalled; /* streams that wait for room in the link */
     struct list dead;    /* streams to be freed once lwIP has returned */
+    struct list clocked; /* streams with data on its way, see lw_loss.c */
+    uint64_t clock_due;  /* us; no timer of theirs is due before */
+    uint64_t now_us;     /* 0: the clock was not read in this turn or flush */
+    struct sack_pool runs;
+    struct lw_runs *run_blocks;
     struct net_chunks chunks;
     struct frame *self_first, *self_last; /* sent to our own address */
     struct tcp_pcb *out_pcb;              /* who is being output, most likely */
@@ -104,10 +113,16 @@ struct lw_stream {
     bool rx_peeked; /* the last one was lent out */
 
     /* send */
+    bool own; /* losses and congestion are ours to handle, not lwIP's */
+    struct list clocked;
+    struct tcp_sender snd;   /* while own */
     struct net_txmem tx_mem; /* until it is acknowledged */
-    uint32_t tx_fill;        /* octets of the segment under construction */
     uint32_t tx_reserved;
-    bool tx_head; /* what is reserved begins a segment */
+    uint32_t tx_since; /* octets since a unit was made to begin a segment */
+    uint32_t tx_wire;  /* octets of the packet under construction, as the wire will have it */
+    uint32_t tx_unit;  /* octets of the unit under construction, and of the one before */
+    uint32_t tx_unit_before;
+    bool tx_lent; /* the last piece was lent: what is committed now ends its unit */
     uint32_t item_first, item_count;
     struct lw_item items[LW_ITEMS];
 };
@@ -179,6 +194,19 @@ void lw_stream_timer(struct lw_stream *s, uint64_t now);
 void lw_stream_deadline(struct lw_stream *s, uint64_t at);
 void lw_shutdown(struct net_stream *s);
 void lw_stream_close(struct net_stream *s, bool abort);
+
+/* lw_loss.c */
+uint64_t lw_now_us(struct lw_net *net);
+void lw_loss_begin(struct lw_stream *s);     /* the connection stands; may leave it to lwIP */
+void lw_loss_end(struct lw_stream *s);       /* the pcb is gone */
+void lw_loss_give_back(struct lw_stream *s); /* the pcb is to be lwIP's alone */
+void lw_loss_input(struct lw_stream *s, const struct sack_ack *ack);
+void lw_loss_resend(struct lw_stream *s);               /* what is lost; before new data */
+void lw_loss_pushed(struct lw_stream *s, bool limited); /* new data was sent, if there was any */
+void lw_loss_watch(struct lw_stream *s); /* starts the timers of what lwIP has sent */
+void lw_loss_timers(struct lw_net *net);
+int lw_loss_due_ms(const struct lw_net *net); /* -1: never */
+void lw_runs_free(struct lw_net *net);
 
 /* lw_listen.c */
 int lw_listen(struct net *net, const struct sockaddr *addr, int backlog, struct net_listener **out);

@@ -83,6 +83,7 @@ static void lists_init(struct lw_net *net)
     list_init(&net->dirty);
     list_init(&net->stalled);
     list_init(&net->dead);
+    list_init(&net->clocked);
 }
 
 static int netif_start(struct lw_net *net, const struct net_cfg *cfg)
@@ -151,6 +152,7 @@ static void lw_close(struct net *base)
     netif_remove(&net->nif);
     list_remove(&net->node);
     net_chunks_free(&net->chunks);
+    lw_runs_free(net);
     net->link->ops->close(net->link);
     log_line(LOG_DEBUG,
              "%s: %llu frames in (%llu bad checksums, %llu not for us), %llu out (%llu lost)",
@@ -201,6 +203,7 @@ static void watch_link(struct lw_net *net)
 static void run_timers(struct lw_net *net)
 {
     sys_check_timeouts();
+    lw_loss_timers(net);
     uint64_t now = net_now_ms();
     /* The virtual clock may go back to its beginning between tests. */
     if (now < net->tick_at && net->tick_at <= now + LW_TICK_MS) {
@@ -254,6 +257,7 @@ static uint32_t lw_turn(struct net *base)
 {
     struct lw_net *net = lw_net_of(base);
     struct frame *f[LW_RX_BATCH];
+    net->now_us = 0;
     uint32_t n = net->link->ops->rx(net->link, f, net->batch);
     for (uint32_t i = 0; i < n; i++) {
         lw_input(net, f[i]);
@@ -277,6 +281,7 @@ static void lw_flush(struct net *base)
     if (list_empty(&net->dirty)) {
         return; /* most turns find nothing */
     }
+    net->now_us = 0;
     /* What becomes dirty meanwhile waits for the next flush. */
     struct list now = {&now, &now};
     struct list *node;
@@ -319,8 +324,9 @@ static int lw_timeout_ms(const struct net *base)
     const struct lw_net *net = CONTAINER_OF(base, const struct lw_net, base);
     u32_t t = sys_timeouts_sleeptime();
     int ms = t > 1000 ? 1000 : (int)t;
-    int due = net->link->ops->due_ms(net->link);
-    return due >= 0 && due < ms ? due : ms;
+    int due = net->link->ops->due_ms(net->link), loss = lw_loss_due_ms(net);
+    ms = due >= 0 && due < ms ? due : ms;
+    return loss >= 0 && loss < ms ? loss : ms;
 }
 
 /* --- the face --- */
@@ -367,6 +373,7 @@ int lw_open(const struct net_cfg *cfg, struct net **out, char err[NET_ERR_TEXT])
     }
     net_init(&net->base, &lw_ops);
     lists_init(net);
+    net->clock_due = UINT64_MAX;
     net->kind = cfg->kind;
     net->batch = 1;
     snprintf(net->label, sizeof net->label, "%s %.10s", kind, cfg->name);

@@ -26,6 +26,7 @@ struct lw_stream *lw_stream_new(struct lw_net *net)
     list_init(&s->dirty);
     list_init(&s->timed);
     list_init(&s->wait);
+    list_init(&s->clocked);
     return s;
 }
 
@@ -37,6 +38,7 @@ void lw_stream_free(struct lw_stream *s)
     list_remove(&s->timed);
     list_remove(&s->wait);
     net_forget(&s->base.news);
+    lw_loss_end(s);
     lw_rx_drop(s);
     lw_tx_drop(s);
     free(s);
@@ -83,6 +85,7 @@ static void closed(struct lw_stream *s, int error)
     s->gone = false;
     list_remove(&s->timed);
     list_remove(&s->dirty);
+    lw_loss_end(s);
     lw_tx_drop(s);
     if (s->orphan || s->listener != NULL) {
         /* Nobody knows it but lwIP, which may be about to report that it destroys the pcb. */
@@ -129,6 +132,7 @@ static void on_destroy(u8_t id, void *data)
     (void)id;
     struct lw_stream *s = data;
     if (s != NULL && s->pcb != NULL) {
+        lw_loss_end(s);
         s->pcb = NULL;
         s->gone = true;
         lw_stream_dirty(s);
@@ -140,6 +144,7 @@ static const struct tcp_ext_arg_callbacks ext_callbacks = {.destroy = on_destroy
 void lw_stream_detach(struct lw_stream *s)
 {
     struct tcp_pcb *pcb = s->pcb;
+    lw_loss_give_back(s);
     tcp_arg(pcb, NULL);
     tcp_ext_arg_set(pcb, 0, NULL);
     tcp_recv(pcb, NULL);
@@ -250,6 +255,9 @@ void lw_stream_widen(struct lw_stream *s)
     uint32_t most = min_u32(LW_SEG_MAX, max_u32(pcb->snd_wnd_max / 2, s->base.emss));
     uint32_t wide = most / s->base.emss * s->base.emss;
     if (!s->settled || wide > pcb->mss) {
+        if (!s->settled) {
+            lw_loss_begin(s);
+        }
         pcb->mss = (u16_t)wide;
         pcb->cwnd = max_u32(pcb->cwnd, (s->settled ? 2 : FIRST_SEGMENTS) * wide);
         s->settled = true;
@@ -311,10 +319,12 @@ void lw_stream_flush(struct lw_stream *s)
     if ((pcb->flags & TF_ACK_NOW) != 0) {
         tcp_output(pcb);
     }
+    lw_loss_watch(s);
     if (ended(s) || orphan_done(s)) {
         return;
     }
-    bool more = pcb->unsent != NULL || s->item_count > 0 || (pcb->flags & TF_ACK_NOW) != 0;
+    bool more = pcb->unsent != NULL || (s->own && s->snd.board.lost > 0) || s->item_count > 0 ||
+                (pcb->flags & TF_ACK_NOW) != 0;
     if (s->net->link_full && more) {
         list_append(&s->net->stalled, &s->dirty);
     }
@@ -336,6 +346,7 @@ void lw_stream_timer(struct lw_stream *s, uint64_t now)
 {
     if (s->pcb != NULL) {
         back_off_syn(s);
+        lw_loss_watch(s); /* a FIN that had to wait for memory leaves by a timer of lwIP */
     }
     if (ended(s) || now < s->deadline) {
         return;

@@ -7,6 +7,8 @@
 
 enum {
     PUSH_AT_ONCE = 8,
+    UNITS_ALIKE = 64, /* octets by which Markers, or what they leave room for, may differ */
+    PACKETS_TOGETHER = 16,
     /* What lw_tx_room() tells at most, and what that may take: any two chunks that follow each other
      * hold more than one chunk's worth of pieces; a lent piece may be split between segments. */
     ROOM_MAX = 2 * NET_CHUNK,
@@ -44,7 +46,8 @@ static uint32_t room(const struct lw_stream *s, uint32_t spare)
         !net_chunks_stock(&s->net->chunks, CHUNK_STOCK)) {
         return 0;
     }
-    uint64_t limit = min_u32(min_u32(s->pcb->cwnd, s->pcb->snd_wnd), TCP_SND_BUF) + LW_AHEAD;
+    uint32_t cwnd = s->own ? s->snd.cc.cwnd : s->pcb->cwnd;
+    uint64_t limit = min_u32(min_u32(cwnd, s->pcb->snd_wnd), TCP_SND_BUF) + LW_AHEAD;
     uint64_t used = s->base.tx_queued - s->base.tx_acked;
     return limit > used ? (uint32_t)min_u64(limit - used, ROOM_MAX) : 0;
 }
@@ -83,14 +86,43 @@ static void add_item(struct lw_stream *s, struct lw_item item)
 {
     struct lw_item *last = last_item(s);
     if (s->item_count > 0 && !item.head && item.lent == last->lent && last->p + last->n == item.p) {
+        if (last->border == LW_NO_BORDER && item.border == 0) {
+            last->border = (uint16_t)min_u32(last->n, LW_NO_BORDER);
+        }
         last->n += item.n;
     } else {
         s->item_count++;
         *last_item(s) = item;
     }
-    s->tx_fill = (item.head ? 0 : s->tx_fill) + item.n;
+    s->tx_wire = ((item.head ? 0 : s->tx_wire) + item.n) % s->base.emss;
+    s->tx_since = item.head ? item.n : s->tx_since + min_u32(item.n, UINT32_MAX - s->tx_since);
     s->base.tx_queued += item.n;
     lw_stream_dirty(s);
+}
+
+/* A unit of n octets had better begin a segment: it would lie in two packets, as all after it, since the
+ * one before was shorter, the last of its message. Units of all sizes share packets nevertheless. */
+static bool wants_head(const struct lw_stream *s, uint32_t wire, uint32_t n)
+{
+    uint32_t emss = s->base.emss;
+    return wire != 0 && n > emss - wire && n <= emss && n > s->tx_unit_before + UNITS_ALIKE &&
+           s->tx_since >= PACKETS_TOGETHER * emss;
+}
+
+/* The unit that the last item ends with gets an item of its own, which begins a segment. */
+static void give_head(struct lw_stream *s)
+{
+    struct lw_item *last = last_item(s);
+    uint32_t n = s->tx_unit;
+    if (last->n > n) {
+        last->n -= n;
+        last->border = last->border < last->n ? last->border : LW_NO_BORDER;
+        s->item_count++;
+        *last_item(s) = (struct lw_item){last->p + last->n, n, 0, true, false};
+    } else {
+        last->head = true;
+    }
+    s->tx_wire = s->tx_since = n;
 }
 
 uint8_t *lw_tx_reserve(struct net_stream *stream, uint32_t n)
@@ -107,7 +139,6 @@ uint8_t *lw_tx_reserve(struct net_stream *stream, uint32_t n)
         return NULL;
     }
     s->tx_reserved = n;
-    s->tx_head = s->item_count == 0 || s->tx_fill + n > s->pcb->mss;
     return p;
 }
 
@@ -116,13 +147,22 @@ void lw_tx_commit(struct net_stream *stream, uint32_t n)
     struct lw_stream *s = lw_stream_of(stream);
     n = min_u32(n, s->tx_reserved);
     s->tx_reserved = 0;
-    if (n > 0) {
-        const uint8_t *p = net_txmem_commit(&s->tx_mem, n, s->base.tx_queued + n);
-        add_item(s, (struct lw_item){p, n, s->tx_head, false});
+    if (n == 0) {
+        return;
     }
+    bool begins = !s->tx_lent;
+    if (begins) {
+        net_txmem_mark(&s->tx_mem);
+        s->tx_unit_before = s->tx_unit;
+        s->tx_unit = 0;
+    }
+    const uint8_t *p = net_txmem_commit(&s->tx_mem, n, s->base.tx_queued + n);
+    uint16_t border = begins ? 0 : LW_NO_BORDER;
+    add_item(s, (struct lw_item){p, n, border, begins && wants_head(s, s->tx_wire, n), false});
+    s->tx_unit += n;
+    s->tx_lent = false;
 }
 
-/* Lent pieces fill the present segment to its end and go on in the next. */
 bool lw_tx_lend(struct net_stream *stream, const void *p, uint32_t n)
 {
     struct lw_stream *s = lw_stream_of(stream);
@@ -130,18 +170,15 @@ bool lw_tx_lend(struct net_stream *stream, const void *p, uint32_t n)
         return refuse(s);
     }
     lw_stream_widen(s);
-    const uint8_t *d = p;
-    uint32_t mss = s->pcb->mss;
-    bool head = s->item_count == 0 || s->tx_fill >= mss;
-    if (!head && n > mss - s->tx_fill) {
-        uint32_t first = mss - s->tx_fill;
-        add_item(s, (struct lw_item){d, first, false, true});
-        d += first;
-        n -= first;
-        head = true;
+    uint32_t unit = s->tx_unit;
+    if (!s->tx_lent && unit > 0 && s->item_count > 0 && last_item(s)->n >= unit &&
+        wants_head(s, (s->tx_wire + s->base.emss - unit) % s->base.emss, unit + n)) {
+        give_head(s);
     }
+    s->tx_lent = true;
+    s->tx_unit += n;
     if (n > 0) {
-        add_item(s, (struct lw_item){d, n, head, true});
+        add_item(s, (struct lw_item){p, n, LW_NO_BORDER, false, true});
     }
     return true;
 }
@@ -153,24 +190,27 @@ static void eat_item(struct lw_stream *s, uint32_t n)
     struct lw_item *it = &s->items[s->item_first];
     it->p += n;
     it->n -= n;
-    it->head = true; /* what is left of it begins the next segment */
+    if (it->border != LW_NO_BORDER) {
+        it->border = it->border < n ? LW_NO_BORDER : (uint16_t)(it->border - n);
+    }
+    it->head = false;
     if (it->n == 0) {
         s->item_first = (s->item_first + 1) % LW_ITEMS;
         s->item_count--;
     }
 }
 
-/* Gives TCP the pieces of one segment; returns its length. */
-static uint32_t push_segment(struct lw_stream *s)
+/* Gives TCP the pieces of one segment of at most that length; returns its length. */
+static uint32_t push_segment(struct lw_stream *s, uint32_t most)
 {
     struct tcp_pcb *pcb = s->pcb;
-    uint32_t done = 0, mss = pcb->mss;
-    for (uint32_t i = 0; i < LW_SEG_ITEMS && s->item_count > 0 && done < mss; i++) {
+    uint32_t done = 0;
+    for (uint32_t i = 0; i < LW_SEG_ITEMS && s->item_count > 0 && done < most; i++) {
         struct lw_item *it = &s->items[s->item_first];
         if (done > 0 && it->head) {
             break;
         }
-        uint32_t n = min_u32(it->n, mss - done);
+        uint32_t n = min_u32(it->n, most - done);
         bool last = n == it->n && s->item_count == 1;
         if (n > pcb->snd_buf ||
             tcp_write(pcb, it->p, (u16_t)n, last ? 0 : TCP_WRITE_FLAG_MORE) != ERR_OK) {
@@ -182,14 +222,96 @@ static uint32_t push_segment(struct lw_stream *s)
     return done;
 }
 
+/* What may be sent of what waits, beside 'queued' octets that TCP has been given for now. */
+struct allowance {
+    uint32_t peer, path; /* octets that their windows have room for */
+    uint32_t window;     /* the smaller of the windows */
+    bool limited;        /* the path's held something back */
+};
+
+static struct allowance allowance(const struct lw_stream *s)
+{
+    if (!s->own) {
+        return (struct allowance){UINT32_MAX, UINT32_MAX, UINT32_MAX, false};
+    }
+    const struct tcp_pcb *pcb = s->pcb;
+    uint32_t out = pcb->snd_nxt - pcb->lastack;
+    uint32_t peer = pcb->snd_wnd > out ? pcb->snd_wnd - out : 0;
+    uint32_t path = s->snd.board.lost > 0 ? 0 : sender_room(&s->snd);
+    uint32_t window = min_u32(s->snd.cc.cwnd, pcb->snd_wnd);
+    if (s->snd.probe) {
+        path = max_u32(path, s->snd.mss);
+        window = 0;
+    }
+    return (struct allowance){peer, path, window, false};
+}
+
+/* Where the last unit begins that begins within 'most' octets of the item; 0: none. */
+static uint32_t border_within(struct lw_stream *s, const struct lw_item *it, uint32_t most)
+{
+    uint32_t first = it->border != LW_NO_BORDER && it->border <= most ? it->border : 0;
+    return it->lent ? 0 : max_u32(first, net_txmem_border(&s->tx_mem, it->p, most));
+}
+
+struct cut {
+    uint32_t all; /* octets that wait for this segment, if they are no more than asked for */
+    uint32_t at;  /* the last place where a unit begins, at most as far as asked for; 0: none */
+};
+
+static struct cut find_cut(struct lw_stream *s, uint32_t most)
+{
+    struct cut c = {0, 0};
+    uint32_t cnt = min_u32(s->item_count, LW_SEG_ITEMS);
+    for (uint32_t i = 0; i < cnt && c.all <= most; i++) {
+        const struct lw_item *it = &s->items[(s->item_first + i) % LW_ITEMS];
+        if (i > 0 && it->head) {
+            break;
+        }
+        uint32_t at = border_within(s, it, min_u32(it->n, most - c.all));
+        c.at = at > 0 || it->border == 0 ? c.all + at : c.at;
+        c.all += it->n;
+    }
+    return c;
+}
+
+/* The length of the next segment; 0: it has to wait. What has to be cut is cut so that the next segment
+ * begins with an FPDU as well (RFC 5044 sec 5.1), and not into pieces that would cost a frame for each
+ * acknowledgement. */
+static uint32_t next_length(struct lw_stream *s, struct allowance *a)
+{
+    uint32_t mss = s->pcb->mss, room = min_u32(a->peer, a->path), wire = s->base.emss;
+    struct cut c = find_cut(s, min_u32(mss, room));
+    if (c.all <= min_u32(mss, room)) {
+        return c.all;
+    }
+    if (room >= mss) {
+        return c.at > 0 ? c.at : mss;
+    }
+    bool idle = s->pcb->unacked == NULL;
+    if (idle && room >= wire) {
+        return c.at > 0 ? c.at : room / wire * wire;
+    }
+    if (c.at >= wire && c.at >= a->window / 4) {
+        return c.at;
+    }
+    a->limited = a->path <= a->peer;
+    return idle && !a->limited ? min_u32(c.all, mss)
+                               : 0; /* lwIP probes a window that is too small */
+}
+
 /* lwIP would fill a segment that waits to be sent with the beginning of the next, so it is given the
  * next only when none waits, or when the last one is full. A few at a time, since lwIP walks all
  * that is unacknowledged before it sends. */
-static uint32_t push_some(struct lw_stream *s)
+static uint32_t push_some(struct lw_stream *s, struct allowance *a)
 {
     uint32_t count = 0, mss = s->pcb->mss, n = mss;
     while (count < PUSH_AT_ONCE && n == mss && s->item_count > 0) {
-        n = push_segment(s);
+        n = next_length(s, a);
+        n = n > 0 ? push_segment(s, n) : 0;
+        if (s->own) {
+            a->peer -= min_u32(n, a->peer);
+            a->path -= min_u32(n, a->path);
+        }
         count += n > 0;
     }
     return count;
@@ -201,12 +323,22 @@ void lw_tx_push(struct lw_stream *s)
     if (pcb->unsent != NULL) {
         tcp_output(pcb);
     }
+    struct allowance a = {0};
+    if (s->own) {
+        lw_loss_resend(s);
+    }
+    if (pcb->unsent == NULL) {
+        a = allowance(s);
+    }
     while (pcb->unsent == NULL && s->item_count > 0) {
-        if (push_some(s) == 0) {
+        if (push_some(s, &a) == 0) {
             s->net->chunks.starved |= pcb->unacked == NULL;
             break;
         }
         tcp_output(pcb);
+    }
+    if (s->own) {
+        lw_loss_pushed(s, a.limited);
     }
     lw_tx_tell_room(s);
 }

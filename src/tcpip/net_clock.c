@@ -4,6 +4,7 @@
 
 #include "lwip/sys.h"
 #include "lwip/timeouts.h"
+#include "tcpip/net_base.h"
 #include "tcpip/net_test.h"
 
 static struct {
@@ -38,6 +39,16 @@ uint64_t net_now_ms(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+uint64_t net_now_us(void)
+{
+    if (test_clock.is_virtual) {
+        return test_clock.ms * 1000;
+    }
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
 u32_t sys_now(void)

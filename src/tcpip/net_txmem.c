@@ -27,6 +27,7 @@ static struct net_chunk *chunk_new(struct net_chunks *pool)
     c->next = NULL;
     c->end = 0;
     c->used = 0;
+    memset(c->border, 0, sizeof c->border);
     return c;
 }
 
@@ -65,6 +66,7 @@ static void pop_chunk(struct net_txmem *m, struct net_chunks *pool)
 {
     struct net_chunk *c = m->first;
     m->first = c->next;
+    m->looked = m->looked == c ? c->next : m->looked;
     if (m->first == NULL) {
         m->last = NULL;
     }
@@ -96,6 +98,33 @@ const uint8_t *net_txmem_commit(struct net_txmem *m, uint32_t n, uint64_t end)
     c->used += n;
     c->end = end;
     return p;
+}
+
+void net_txmem_mark(struct net_txmem *m)
+{
+    struct net_chunk *c = m->last;
+    uint16_t *border = &c->border[c->used / NET_CHUNK_PART];
+    *border = *border == 0 ? (uint16_t)c->used : *border;
+}
+
+uint32_t net_txmem_border(struct net_txmem *m, const uint8_t *p, uint32_t most)
+{
+    struct net_chunk *c = m->looked != NULL ? m->looked : m->first;
+    while (c != NULL && (uintptr_t)p - (uintptr_t)c->data >= NET_CHUNK) {
+        c = c->next;
+    }
+    if (c == NULL) {
+        return 0; /* a copy */
+    }
+    m->looked = c;
+    uint32_t from = (uint32_t)(p - c->data), to = min_u32(from + most, NET_CHUNK - 1);
+    for (uint32_t i = to / NET_CHUNK_PART + 1; i > from / NET_CHUNK_PART; i--) {
+        uint32_t at = c->border[i - 1];
+        if (at > from && at <= to) {
+            return at - from;
+        }
+    }
+    return 0;
 }
 
 const uint8_t *net_txmem_copy(struct net_txmem *m, const void *p, uint32_t n, uint64_t until)

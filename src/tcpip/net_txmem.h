@@ -8,12 +8,16 @@
 
 #include "base/base.h"
 
-enum { NET_CHUNK = 65536 };
+enum {
+    NET_CHUNK = 65536,
+    NET_CHUNK_PART = 1024, /* for each of these the beginning of one piece is remembered */
+};
 
 struct net_chunk {
     struct net_chunk *next;
     uint64_t end; /* stream offset behind its last octet */
     uint32_t used;
+    uint16_t border[NET_CHUNK / NET_CHUNK_PART]; /* the first piece to begin there; 0: none */
     alignas(64) uint8_t data[NET_CHUNK];
 };
 
@@ -33,6 +37,7 @@ struct net_copy {
 
 struct net_txmem {
     struct net_chunk *first, *last; /* the last one is being filled */
+    struct net_chunk *looked;       /* where net_txmem_border() was last, or NULL */
     struct net_copy *copies;
 };
 
@@ -43,8 +48,16 @@ void net_chunks_free(struct net_chunks *pool);
 /* n contiguous octets, at most NET_CHUNK, behind what was committed; NULL without memory. */
 uint8_t *net_txmem_reserve(struct net_txmem *m, struct net_chunks *pool, uint32_t n);
 
+/* What is committed next begins a piece, as its owner sees it. */
+void net_txmem_mark(struct net_txmem *m);
+
 /* n of the octets reserved last are used, and are the stream's until offset end. */
 const uint8_t *net_txmem_commit(struct net_txmem *m, uint32_t n, uint64_t end);
+
+/* Of the pieces that were marked as beginning behind p, at most 'most' octets further and in the same
+ * chunk, the last: octets from p, or 0 when there is none. Those less than NET_CHUNK_PART behind another
+ * one may be forgotten. Never goes back to an earlier chunk. */
+uint32_t net_txmem_border(struct net_txmem *m, const uint8_t *p, uint32_t most);
 
 /* A copy that lives until that offset; NULL without memory. */
 const uint8_t *net_txmem_copy(struct net_txmem *m, const void *p, uint32_t n, uint64_t until);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Help for lwIP's loss recovery and acknowledgements, by looking at segments before lwIP does. */
+/* What is done with segments before lwIP sees them: acknowledgements go to our sender, and lwIP's own
+ * wait for the end of the batch. */
 #include "lwip/prot/tcp.h"
 #include "tcpip/lw.h"
 #include "uiw_hooks.h"
@@ -17,7 +18,14 @@ static uint8_t opt_at(const struct options *o, uint32_t i)
     return i < o->first_len ? o->first[i] : o->second[i - o->first_len];
 }
 
-static bool has_sack(const struct options *o)
+static uint32_t opt_be32(const struct options *o, uint32_t i)
+{
+    uint32_t high = (uint32_t)opt_at(o, i) << 24 | (uint32_t)opt_at(o, i + 1) << 16;
+    return high | (uint32_t)opt_at(o, i + 2) << 8 | opt_at(o, i + 3);
+}
+
+/* The blocks of a SACK option (RFC 2018 sec 3), if there is one and the options are well-formed. */
+static void find_blocks(const struct options *o, struct sack_ack *ack)
 {
     uint32_t i = 0;
     while (i < o->len && opt_at(o, i) != OPT_END) {
@@ -25,42 +33,35 @@ static bool has_sack(const struct options *o)
             i++;
             continue;
         }
-        if (o->len - i < 2) {
-            return false;
-        }
-        uint32_t n = opt_at(o, i + 1);
+        uint32_t n = o->len - i < 2 ? 0 : opt_at(o, i + 1);
         if (n < 2 || n > o->len - i) {
-            return false;
+            return;
         }
         if (opt_at(o, i) == OPT_SACK) {
-            return true;
+            for (uint32_t at = i + 2; at + 8 <= i + n && ack->n < SACK_BLOCKS; at += 8) {
+                ack->block[ack->n++] = (struct sack_block){opt_be32(o, at), opt_be32(o, at + 4)};
+            }
         }
         i += n;
     }
-    return false;
 }
 
-/* RFC 5681 sec 2 counts an ACK as a duplicate only when its window is unchanged, but a Linux
- * receiver moves its window in them all the time; lwIP would count none and wait for the
- * retransmission timer. With SACK (RFC 2018 sec 4) there is no doubt: an ACK that reports blocks and
- * acknowledges nothing new is a duplicate. It then keeps the right edge. */
-static void keep_right_edge(const struct tcp_pcb *pcb, struct tcp_hdr *hdr, const struct options *o)
+static void take_ack(struct lw_stream *s, const struct tcp_hdr *hdr, const struct options *o)
 {
-    u8_t flags = TCPH_FLAGS(hdr);
-    if ((flags & (TCP_SYN | TCP_FIN | TCP_RST | TCP_ACK)) != TCP_ACK || pcb->unacked == NULL ||
-        hdr->ackno != pcb->lastack || pcb->snd_wl2 != hdr->ackno || !has_sack(o)) {
+    if ((TCPH_FLAGS(hdr) & (TCP_SYN | TCP_RST | TCP_ACK)) != TCP_ACK) {
         return;
     }
-    u32_t same = pcb->snd_wnd >> pcb->snd_scale;
-    hdr->wnd = (u16_t)min_u32(same, 0xffff);
+    struct sack_ack ack = {.ack = hdr->ackno};
+    find_blocks(o, &ack);
+    lw_loss_input(s, &ack);
 }
 
 /* lwIP acknowledges every second segment at once; here a flush does it once per batch. So a pending
  * delayed ACK is taken back when the next segment comes, which sets it again, but not for ever. */
-static void delay_ack(struct tcp_pcb *pcb, const struct tcp_hdr *hdr, const struct pbuf *p)
+static void delay_ack(struct lw_stream *s, const struct tcp_hdr *hdr, const struct pbuf *p)
 {
-    struct lw_stream *s = pcb->callback_arg;
-    if (s == NULL || hdr->seqno != pcb->rcv_nxt || (TCPH_FLAGS(hdr) & (TCP_SYN | TCP_RST)) != 0) {
+    struct tcp_pcb *pcb = s->pcb;
+    if (hdr->seqno != pcb->rcv_nxt || (TCPH_FLAGS(hdr) & (TCP_SYN | TCP_RST)) != 0) {
         return;
     }
     if ((pcb->flags & (TF_ACK_DELAY | TF_ACK_NOW)) == 0) {
@@ -80,13 +81,18 @@ err_t uiw_lwip_tcp_in(struct tcp_pcb *pcb, struct tcp_hdr *hdr, u16_t optlen, u1
                       u8_t *opt2, struct pbuf *p)
 {
     if (pcb->state < ESTABLISHED || pcb->state == TIME_WAIT) {
+        return ERR_OK; /* a listener has another callback_arg */
+    }
+    struct lw_stream *s = pcb->callback_arg;
+    if (s == NULL || s->pcb != pcb) {
         return ERR_OK;
     }
-    if (p->tot_len == 0) {
+    if (s->own) {
         struct options o = {(const uint8_t *)hdr + TCP_HLEN, opt2, opt1len, optlen};
-        keep_right_edge(pcb, hdr, &o);
-    } else {
-        delay_ack(pcb, hdr, p);
+        take_ack(s, hdr, &o);
+    }
+    if (p->tot_len > 0) {
+        delay_ack(s, hdr, p);
     }
     return ERR_OK;
 }
