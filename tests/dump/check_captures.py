@@ -32,6 +32,9 @@ def check(tool, folder, want):
     times = [m["time_ns"] for m in t.of_kind(objs, "message")]
     if times != sorted(times):
         yield f"{want['file']}: messages are not in the order of time"
+    for o in t.of_kind(objs, "verdict"):
+        if not o["octets"]:
+            yield f"{want['file']}: a verdict without octets: {o['requirement']}"
     for o in t.of_kind(objs, "message"):
         missing = {"time", "frame", "conn", "dir", "op", "bytes"} - set(o)
         if missing:

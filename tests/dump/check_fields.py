@@ -276,6 +276,7 @@ def main():
         if v.kind == "stream" and any(e[0] == "bad" for e in v.events) and not any(
                 o["conn"] == i for o in t.of_kind(objs, "verdict")):
             faults.append(f"{v.name}: no verdict on what is bad")
+    faults += [f"a verdict without octets: {o}" for o in t.of_kind(objs, "verdict") if not o["octets"]]
     more, same = compare(rows, mine(objs), lambda n: owners[n - 1].name, TSHARK_WRONG)
     faults += more
     if len(sys.argv) > 3 and shutil.which("tshark"):

@@ -118,7 +118,7 @@ enum setup_result {
 enum setup_result setup_feed(struct dump *d, struct conn *c, unsigned dir, uint32_t *used);
 void setup_cut(struct dump *d, struct conn *c, unsigned dir);
 /* The Initiator sends on before there is a Reply. */
-void setup_trailing(struct dump *d, struct conn *c, unsigned dir);
+void setup_trailing(struct dump *d, struct conn *c, unsigned dir, struct span octets);
 /* Depth that bounds the Reads of that direction, or MPA_DEPTH_UNSET. */
 uint16_t setup_read_limit(const struct conn *c, unsigned dir);
 
@@ -144,7 +144,8 @@ void upper_setup(struct conn *c, const struct mpa_frame *f);
 void upper_message(struct conn *c, unsigned dir, struct msg *m);
 const char *upper_text(enum upper u);
 
-/* Where a violation was seen, and the octets that show it, if any do. */
+/* Where a violation was seen, and the octets that show it; none stand for the header of the FPDU that
+ * is being worked on. */
 struct spot {
     struct place at;
     struct span octets;

@@ -398,6 +398,10 @@ void dump_find(struct dump *d, struct spot where, enum require req, const char *
     va_start(ap, fmt);
     vsnprintf(f.text, sizeof f.text, fmt, ap);
     va_end(ap);
+    struct rdma *x = blame(c, d, where.at.dir, req);
+    if (where.octets.n == 0 && x != NULL) {
+        where.octets = (struct span){d->fpdu.seg.raw, d->fpdu.seg.raw_len};
+    }
     f.octets_len = min_u32(where.octets.n, sizeof f.octets);
     if (f.octets_len > 0) {
         memcpy(f.octets, where.octets.p, f.octets_len);
@@ -406,7 +410,6 @@ void dump_find(struct dump *d, struct spot where, enum require req, const char *
         c->first_finding = f;
     }
     d->findings++;
-    struct rdma *x = blame(c, d, where.at.dir, req);
     if (!wanted(d, c)) {
         return;
     }

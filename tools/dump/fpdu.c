@@ -137,8 +137,8 @@ enum step stream_take_fpdu(struct dump *d, struct conn *c, unsigned dir, struct 
         why = verdict_bad(LAYER_LLP, LLP_MPA, MPA_ERR_CRC);
     }
     if (d->ulpdu.used == 0) {
-        dump_find(d, dump_spot(f->at, (struct span){NULL, 0}), REQUIRE_ULPDU_MAX, "ULPDU_Length %u",
-                  d->ulpdu.len);
+        dump_find(d, dump_spot(f->at, (struct span){run.p, min_u32(run.n, MPA_LEN_FIELD)}),
+                  REQUIRE_ULPDU_MAX, "ULPDU_Length %u", d->ulpdu.len);
         return STEP_LOST;
     }
     h->st.fpdus++;

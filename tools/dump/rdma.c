@@ -280,8 +280,8 @@ void rdma_fpdu(struct dump *d, struct conn *c, unsigned dir)
     dump_tell_conn(d, c);
     if (f->seg.raw_len == 0) {
         if (f->crc != CRC_BAD) {
-            dump_find(d, dump_spot(f->at, (struct span){NULL, 0}), REQUIRE_DDP_HEADER,
-                      "ULPDU_Length %u", f->ulpdu_len);
+            dump_find(d, dump_spot(f->at, (struct span){d->fpdu_octets, d->ulpdu.used}),
+                      REQUIRE_DDP_HEADER, "ULPDU_Length %u", f->ulpdu_len);
         }
         dump_fpdu(d, f);
         events_settle(d, &h->x->waiting);

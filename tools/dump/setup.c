@@ -33,6 +33,12 @@ static const struct mpa_frame *request_of(const struct conn *c)
     return c->agreed != NULL && c->agreed->have_req ? &c->agreed->req : NULL;
 }
 
+/* What shows a violation that is no single field's. */
+static struct span octets_of(const struct setup_view *v)
+{
+    return (struct span){v->head, v->head_len};
+}
+
 static void check_flags(struct dump *d, const struct setup_view *v)
 {
     struct span flags = {&v->octet16, 1};
@@ -48,19 +54,19 @@ static void check_flags(struct dump *d, const struct setup_view *v)
                   v->octet17);
     }
     if (v->pd_length > MPA_PD_MAX) {
-        dump_find(d, dump_spot(v->at, (struct span){NULL, 0}), REQUIRE_PD_MAX, "PD_Length is %u",
+        dump_find(d, dump_spot(v->at, octets_of(v)), REQUIRE_PD_MAX, "PD_Length is %u",
                   v->pd_length);
     }
     if (v->octet17 == MPA_REV_2 && (v->octet16 & MPA_FLAG_S) != 0 &&
         v->pd_length < MPA_ENHANCED_LEN) {
-        dump_find(d, dump_spot(v->at, (struct span){NULL, 0}), REQUIRE_ENH_SHORT,
-                  "S=1 with PD_Length %u", v->pd_length);
+        dump_find(d, dump_spot(v->at, octets_of(v)), REQUIRE_ENH_SHORT, "S=1 with PD_Length %u",
+                  v->pd_length);
     }
 }
 
 static void find_in(struct dump *d, const struct setup_view *v, enum require r, const char *what)
 {
-    dump_find(d, dump_spot(v->at, (struct span){NULL, 0}), r, "%s", what);
+    dump_find(d, dump_spot(v->at, octets_of(v)), r, "%s", what);
 }
 
 static void check_enhanced(struct dump *d, const struct setup_view *v)
@@ -83,15 +89,15 @@ static void check_depths(struct dump *d, const struct setup_view *v, const struc
     const struct mpa_frame *rep = &v->f;
     bool unset = req->ird == MPA_DEPTH_UNSET;
     if (unset && rep->ord != MPA_DEPTH_UNSET) {
-        dump_find(d, dump_spot(v->at, (struct span){NULL, 0}), REQUIRE_ORD_UNSET,
+        dump_find(d, dump_spot(v->at, octets_of(v)), REQUIRE_ORD_UNSET,
                   "Request IRD 0x3fff, Reply ORD %u", rep->ord);
     }
     if (req->ord == MPA_DEPTH_UNSET && rep->ird != MPA_DEPTH_UNSET) {
-        dump_find(d, dump_spot(v->at, (struct span){NULL, 0}), REQUIRE_IRD_UNSET,
+        dump_find(d, dump_spot(v->at, octets_of(v)), REQUIRE_IRD_UNSET,
                   "Request ORD 0x3fff, Reply IRD %u", rep->ird);
     }
     if (!rep->reject && !unset && rep->ord != MPA_DEPTH_UNSET && rep->ord > req->ird) {
-        dump_find(d, dump_spot(v->at, (struct span){NULL, 0}), REQUIRE_ORD_BOUND,
+        dump_find(d, dump_spot(v->at, octets_of(v)), REQUIRE_ORD_BOUND,
                   "Request IRD %u, Reply ORD %u", req->ird, rep->ord);
     }
 }
@@ -228,6 +234,8 @@ enum setup_result setup_feed(struct dump *d, struct conn *c, unsigned dir, uint3
     }
     v.octet16 = s->buf[AT_FLAGS];
     v.octet17 = s->buf[AT_REV];
+    v.head_len = min_u32(s->n, sizeof v.head);
+    memcpy(v.head, s->buf, v.head_len);
     v.pd_length = get_be16(s->buf + AT_PD_LENGTH);
     v.f.reply = reply;
     if (p == MPA_PARSE_BAD) {
@@ -266,13 +274,15 @@ void setup_cut(struct dump *d, struct conn *c, unsigned dir)
                            .octet17 = s->buf[AT_REV],
                            .pd_length = get_be16(s->buf + AT_PD_LENGTH)};
     v.f.reply = s->buf[9] == 'p';
+    v.head_len = min_u32(s->n, sizeof v.head);
+    memcpy(v.head, s->buf, v.head_len);
     uint32_t have = s->n - MPA_FRAME_HDR;
     bad_frame(d, c, &v, MPA_FAULT_PD_LENGTH);
     dump_find(d, dump_spot(v.at, (struct span){s->buf + AT_PD_LENGTH, 2}), REQUIRE_PD_LENGTH,
               "PD_Length %u, but %u octets came", v.pd_length, have);
 }
 
-void setup_trailing(struct dump *d, struct conn *c, unsigned dir)
+void setup_trailing(struct dump *d, struct conn *c, unsigned dir, struct span octets)
 {
     struct agreed *a = c->agreed;
     if (a == NULL || !a->have_req || a->have_rep || a->bad || a->initiator != dir ||
@@ -280,7 +290,7 @@ void setup_trailing(struct dump *d, struct conn *c, unsigned dir)
         return;
     }
     a->trailing_told = true;
-    dump_find(d, dump_spot(dump_here(d, c, dir), (struct span){NULL, 0}), REQUIRE_WAIT_REPLY,
+    dump_find(d, dump_spot(dump_here(d, c, dir), octets), REQUIRE_WAIT_REPLY,
               "octets follow the Request before there is a Reply");
 }
 

@@ -404,7 +404,7 @@ void stream_feed(struct dump *d, struct conn *c, unsigned dir, const struct chun
         switch (s->phase) {
         case PHASE_START: used = feed_start(d, c, dir, &rest); break;
         case PHASE_FPDU:
-            setup_trailing(d, c, dir);
+            setup_trailing(d, c, dir, (struct span){rest.p, rest.p != NULL ? rest.len : 0});
             used = stream_feed_fpdus(d, c, dir, &rest);
             break;
         case PHASE_SYNC: used = feed_sync(d, c, dir, &rest); break;

@@ -39,6 +39,8 @@ struct setup_view {
     struct mpa_frame f;
     bool whole; /* else only rev, flags and pd_len were to be had */
     uint8_t octet16, octet17;
+    uint8_t head[MPA_FRAME_HDR + MPA_ENHANCED_LEN]; /* the frame's first octets */
+    uint32_t head_len;
     uint16_t pd_length; /* the field, the enhanced word included */
     const char *bad;    /* why it is malformed, or NULL */
 };
