@@ -23,7 +23,8 @@ bool input_fill(struct input *in, uint32_t n)
     in->have -= in->at;
     in->at = 0;
     while (in->have < n && !in->ended) {
-        ssize_t got = read(in->fd, in->buf + in->have, INPUT_BUFFER - in->have);
+        uint32_t most = max_u32(n - in->have, INPUT_READ);
+        ssize_t got = read(in->fd, in->buf + in->have, min_u32(most, INPUT_BUFFER - in->have));
         if (got < 0 && errno == EINTR) {
             continue;
         }

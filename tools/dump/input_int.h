@@ -9,9 +9,10 @@
 
 enum {
     INPUT_CAP_MAX = 262144, /* libpcap's limit too; a length above is a broken file */
-    /* Small enough to stay in the cache between the kernel's copy and our reading. Mapping the file
-     * costs more: the faults of the first touch take longer than a copy does. */
     INPUT_BUFFER = 2 * INPUT_CAP_MAX,
+    /* What is read at a time: it stays in the cache between the kernel's copy and our reading. Mapping
+     * the file costs more: the faults of the first touch take longer than a copy does. */
+    INPUT_READ = 128 << 10,
     NG_IFACES = 4096,
     INPUT_LINKS = 16, /* kinds of links that one capture filter is compiled for */
 };
