@@ -133,21 +133,26 @@ static bool begin(unsigned n, char *text)
     return true;
 }
 
-/* Whether /proc/net/tcp has that port in state LISTEN (0A). */
-static bool listens(unsigned port)
+/* Whether that table of the kernel's has the port in state LISTEN (0A). */
+static bool listed(const char *table, unsigned port)
 {
     char line[256];
-    FILE *f = fopen("/proc/net/tcp", "r");
+    FILE *f = fopen(table, "r");
     bool found = false;
     unsigned local, state;
 
     while (f != NULL && !found && fgets(line, sizeof line, f) != NULL) {
-        if (sscanf(line, " %*u: %*8x:%4x %*8x:%*4x %2x", &local, &state) == 2)
+        if (sscanf(line, " %*u: %*32[0-9A-F]:%4x %*32[0-9A-F]:%*4x %2x", &local, &state) == 2)
             found = local == port && state == 0x0a;
     }
     if (f != NULL)
         fclose(f);
     return found;
+}
+
+static bool listens(unsigned port)
+{
+    return listed("/proc/net/tcp", port) || listed("/proc/net/tcp6", port);
 }
 
 static void reap(unsigned n)

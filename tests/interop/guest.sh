@@ -6,6 +6,7 @@
 # Only a kernel with modules needs this.
 modprobe -a virtio_net siw rdma_ucm ib_uverbs 2>/dev/null
 ip addr add "$GUEST_IP/24" dev eth0
+ip addr add "$GUEST_IP6/64" dev eth0 nodad
 ip link set eth0 mtu "$MTU" up
 # A peer that has gone shows within seconds.
 echo 4 >/proc/sys/net/ipv4/tcp_retries2

@@ -3,12 +3,18 @@
 # for a guest that runs the kernel's siw driver.
 #
 #   uiw (198.18.7.2) -- uiw0 -- bridge -- gst0 -- eth0, siw0 (198.18.7.1) in the guest
+#   (fd00:0:0:7::2)                               (fd00:0:0:7::1)
 #
 # Everything it makes is in $LAB_DIR and in namespace $NS; lab_down() removes both and may be called at
 # any time. Every wait has a limit.
 LAB_HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-GUEST_IP=198.18.7.1
-UIW_IP=198.18.7.2
+GUEST_IP4=198.18.7.1
+UIW_IP4=198.18.7.2
+GUEST_IP6=fd00:0:0:7::1
+UIW_IP6=fd00:0:0:7::2
+# What the tests connect to; see over_ip6().
+GUEST_IP=$GUEST_IP4
+UIW_IP=$UIW_IP4
 NS=uiwi-$$
 LAB_DIR=
 LAB_KIND=uml
@@ -77,7 +83,7 @@ lab_guest() {
     # The guest has a /tmp of its own, which may hide the build folder: it gets copies.
     cp "$LAB_AGENT" "$LAB_DIR/out/agent"
     [[ -z ${SIWX_BUILT:-} ]] || cp "$SIWX_BUILT" "$LAB_DIR/out/siwx"
-    printf '%s\n' "GUEST_IP=$GUEST_IP" MTU=9000 "AGENT=/out/agent" >"$LAB_DIR/out/lab.env"
+    printf '%s\n' "GUEST_IP=$GUEST_IP4" "GUEST_IP6=$GUEST_IP6" MTU=9000 "AGENT=/out/agent" >"$LAB_DIR/out/lab.env"
     "$LAB_HERE/siw-$LAB_KIND/siw-$LAB_KIND" run -t "$LAB_LIMIT" -o "$LAB_DIR/out" \
         -n "$NS:gst0:tap,mtu=9000" "$@" "$LAB_HERE/guest.sh" >"$LAB_DIR/guest.log" 2>&1 &
     LAB_GUEST_PID=$!
@@ -140,10 +146,16 @@ guest_listens() {
     guest_wait "$GUEST_JOB"
 }
 
+# over_ip6 COMMAND...
+over_ip6() {
+    local GUEST_IP=$GUEST_IP6 UIW_IP=$UIW_IP6
+    "$@"
+}
+
 # uiw_device [KEY=VALUE]...: the device string for programs in the lab.
 uiw_device() {
     local IFS=,
-    echo "tap:uiw0,ip=$UIW_IP/24,mac=02:00:00:00:00:02${*:+,$*}"
+    echo "tap:uiw0,ip=$UIW_IP4/24,ip=$UIW_IP6/64,mac=02:00:00:00:00:02${*:+,$*}"
 }
 
 # capture_start FILE: what passes on the guest's side of the bridge.

@@ -119,6 +119,18 @@ crc_off() {
     CRC=on
 }
 
+ip6() {
+    local size
+    for size in 64 4097 65535; do
+        t "uiw-ping to rping, IPv6, $size octets, MTU $1" over_ip6 captured ping_client $size 5
+        t "rping to uiw-ping, IPv6, $size octets, MTU $1" over_ip6 captured ping_server $size 5
+    done
+    t "uiwx to siwx, IPv6, write, MTU $1" over_ip6 x_uiw_client "${OPS[4]}" 1048576
+    t "siwx to uiwx, IPv6, write, MTU $1" over_ip6 x_siw_client "${OPS[4]}" 1048576
+    t "uiwx to siwx, IPv6, read, MTU $1" over_ip6 x_uiw_client "${OPS[7]}" 1048576
+    t "siwx to uiwx, IPv6, read, MTU $1" over_ip6 x_siw_client "${OPS[7]}" 1048576
+}
+
 short_set() {
     CRC=on
     pings 20000 5 9000
@@ -127,6 +139,7 @@ short_set() {
     lab_mtu 1500
     pings 64 10 1500
     pings 65535 5 1500
+    ip6 1500
     crc_off
     ops 1500
     faults
@@ -141,6 +154,7 @@ full_set() {
             pings $size 5 $mtu
         done
         ops $mtu
+        ip6 $mtu
         for kind in write read wsg; do
             for size in 2097152 8388607 8388608; do
                 t "uiwx to siwx, $kind of $size, MTU $mtu" \

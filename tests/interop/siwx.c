@@ -172,7 +172,7 @@ static struct rdma_conn_param conn_param(const struct x_run *r, uint8_t *data)
 
 static bool start_listening(struct x_run *r)
 {
-    struct sockaddr_in addr = r->o->address;
+    struct sockaddr_storage addr = r->o->address;
 
     if (rdma_create_id(me.channel, &me.listener, NULL, RDMA_PS_TCP) != 0 ||
         rdma_bind_addr(me.listener, (struct sockaddr *)&addr) != 0 ||
@@ -244,7 +244,7 @@ static bool accept_request(struct x_run *r)
 
 static bool call_server(struct x_run *r)
 {
-    struct sockaddr_in addr = r->o->address;
+    struct sockaddr_storage addr = r->o->address;
     uint8_t data[X_PRIVATE_MAX];
     struct rdma_conn_param p;
 

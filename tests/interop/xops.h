@@ -47,7 +47,7 @@ enum { X_PLACE = 20, X_PRIVATE_MAX = 256, X_PIECES = 3, X_DEPTH = 64 };
 
 struct x_options {
     bool server, model, other_pd;
-    struct sockaddr_in address;
+    struct sockaddr_storage address;
     const char *ops;
     uint32_t buffer, receives, receive_size;
     bool local_write, remote_write, remote_read;

@@ -118,6 +118,31 @@ static void access_rights(const char *text, struct x_options *o)
     o->remote_read = strchr(text, 'r') != NULL;
 }
 
+/* The port lies at the same place for both families. */
+static void set_port(struct x_options *o, in_port_t port)
+{
+    struct sockaddr_in in;
+
+    memcpy(&in, &o->address, sizeof in);
+    in.sin_port = port;
+    memcpy(&o->address, &in, sizeof in);
+}
+
+static void set_address(struct x_options *o, const char *text)
+{
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+
+    memcpy(&in, &o->address, sizeof in);
+    in6.sin6_port = in.sin_port;
+    if (inet_pton(AF_INET, text, &in.sin_addr) == 1)
+        memcpy(&o->address, &in, sizeof in);
+    else if (inet_pton(AF_INET6, text, &in6.sin6_addr) == 1)
+        memcpy(&o->address, &in6, sizeof in6);
+    else
+        wrong("not an address", text);
+}
+
 static void take(int opt, const char *text, struct x_options *o)
 {
     switch (opt) {
@@ -127,11 +152,8 @@ static void take(int opt, const char *text, struct x_options *o)
     case '2': o->other_pd = true; break;
     case 'o': o->ops = text; break;
     case 'A': access_rights(text, o); break;
-    case 'a':
-        if (inet_pton(AF_INET, text, &o->address.sin_addr) != 1)
-            wrong("not an address", text);
-        break;
-    case 'p': o->address.sin_port = htons((uint16_t)number(text)); break;
+    case 'a': set_address(o, text); break;
+    case 'p': set_port(o, htons((uint16_t)number(text))); break;
     case 'b': o->buffer = number(text); break;
     case 'r': o->receives = number(text); break;
     case 'R': o->receive_size = number(text); break;
@@ -151,7 +173,7 @@ void x_parse(int argc, char **argv, struct x_options *o)
     int opt;
 
     *o = (struct x_options){
-        .address = {.sin_family = AF_INET, .sin_port = htons(7174)},
+        .address = {.ss_family = AF_INET},
         .ops = "",
         .buffer = 1 << 20,
         .receives = 16,
@@ -167,6 +189,7 @@ void x_parse(int argc, char **argv, struct x_options *o)
         .timeout_ms = 20000,
         .limit_s = 60,
     };
+    set_port(o, htons(7174));
     while ((opt = getopt(argc, argv, "scm2o:A:a:p:b:r:R:P:j:i:d:n:t:T:")) >= 0)
         take(opt, optarg, o);
     if (optind < argc)
