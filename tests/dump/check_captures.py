@@ -10,6 +10,19 @@ import sys
 import dumptool as t
 
 
+# What rides on top, by the file's name: how each Send is named.
+UPPER = {"iser-": "iSER", "nfs": "RPC-over-RDMA", "nvme-": "NVMe", "rping-": "rping", "rcopy": "rsockets",
+         "riostream": "rsockets", "rstream": "rsockets", "pt-": "perftest"}
+
+
+def check_upper(name, objs):
+    for prefix, upper in UPPER.items():
+        sends = [m for m in t.of_kind(objs, "message") if m["op"].startswith("send")]
+        bad = [m for m in sends if not m.get("upper", "").startswith(upper + " ")]
+        if name.startswith(prefix) and (bad or not sends):
+            yield f"{name}: {len(bad)} of {len(sends)} Sends are not named as {upper}"
+
+
 def check(tool, folder, want):
     objs = t.run(tool, os.path.join(folder, want["file"]))
     messages, fpdus, payload = t.counts(objs)
@@ -32,6 +45,7 @@ def check(tool, folder, want):
     times = [m["time_ns"] for m in t.of_kind(objs, "message")]
     if times != sorted(times):
         yield f"{want['file']}: messages are not in the order of time"
+    yield from check_upper(want["file"], objs)
     for o in t.of_kind(objs, "verdict"):
         if not o["octets"]:
             yield f"{want['file']}: a verdict without octets: {o['requirement']}"

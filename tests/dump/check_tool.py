@@ -5,6 +5,7 @@ Direct and Atomics (which no capture has); and the man page's examples show what
 
 import json
 import os
+import re
 import shlex
 import struct
 import subprocess
@@ -43,6 +44,34 @@ def check_man(tool, captures, page):
         expect(p.stdout.rstrip("\n").split("\n") == want, f"man page: other output: {line}")
         seen += 1
     expect(seen >= 5, "the man page has lost its examples")
+
+
+def keys_of(value, found):
+    """The names of all fields, but for those that are data."""
+    if isinstance(value, list):
+        for x in value:
+            keys_of(x, found)
+    elif isinstance(value, dict):
+        for k, x in value.items():
+            found.add(k)
+            if k == "ops":
+                keys_of(list(x.values()), found)
+            elif k not in ("sizes", "frame_kinds"):
+                keys_of(x, found)
+
+
+def check_documented(tool, captures, page):
+    """Every field that --json writes stands in the man page's section."""
+    with open(page, encoding="utf-8") as f:
+        text = f.read()
+    text = text[text.index(".Sh JSON"):text.index(".Sh EXIT")]
+    found = set()
+    for name in sorted(os.listdir(captures)):
+        path = os.path.join(captures, name)
+        if name.endswith(".pcap") and os.path.getsize(path) < 20000:
+            keys_of(t.run(tool, "-x", path), found)
+    missing = sorted(found - set(re.findall(r"[a-z0-9_]+", text)))
+    expect(len(found) > 100 and not missing, f"man page: fields without a word: {missing}")
 
 
 def check_readme(tool, readme):
@@ -284,6 +313,7 @@ def main():
     tool, captures, page = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3]
     with tempfile.TemporaryDirectory() as d:
         check_man(tool, captures, page)
+        check_documented(tool, captures, page)
         check_readme(tool, os.path.abspath(os.path.join(captures, "..", "..", "README.md")))
         check_arguments(tool, captures)
         check_broken(tool, captures, d)

@@ -331,6 +331,7 @@ static json_t *direction(const struct conn *c, unsigned dir)
     set_u64(j, "crc_good", st->crc[CRC_GOOD]);
     set_u64(j, "crc_bad", st->crc[CRC_BAD]);
     set_u64(j, "crc_off", st->crc[CRC_OFF]);
+    set_u64(j, "crc_cut", st->crc[CRC_CUT]);
     set_u64(j, "reads_outstanding_peak", h->x != NULL ? h->x->reads_peak : 0);
     set_u64(j, "reads_unanswered", h->x != NULL ? h->x->reads : 0);
     uint16_t limit = setup_read_limit(c, dir);

@@ -177,6 +177,22 @@ static uint32_t rpc_offset(const struct msg *m)
     return at + 4;
 }
 
+static void note_call(char *out, size_t room, uint32_t prog, uint32_t vers, uint32_t call)
+{
+    static const struct code programs[] = {
+        {100000, "portmapper"}, {100003, "NFS"},    {100005, "mount"},           {100021, "NLM"},
+        {100024, "NSM"},        {100227, "NFSACL"}, {0x40000000, "NFS callback"}};
+    const char *name = prog == 100003 ? nfs_proc(vers, call) : NULL;
+    const char *program = LOOK_UP(programs, prog);
+    if (name != NULL) {
+        snprintf(out, room, ", call NFSv%u %s", vers, name);
+    } else if (program != NULL) {
+        snprintf(out, room, ", call %s v%u procedure %u", program, vers, call);
+    } else {
+        snprintf(out, room, ", call program %u v%u procedure %u", prog, vers, call);
+    }
+}
+
 static void note_rpc(struct msg *m)
 {
     static const char *const type[] = {"MSG", "NOMSG", "MSGP", "DONE", "ERROR"};
@@ -195,15 +211,8 @@ static void note_rpc(struct msg *m)
     if (get_be32(m->head + at + 4) == 1) {
         snprintf(out, room, ", reply");
     } else if (at + 24 <= m->head_len && get_be32(m->head + at + 8) == 2) {
-        uint32_t prog = get_be32(m->head + at + 12);
-        uint32_t vers = get_be32(m->head + at + 16);
-        uint32_t call = get_be32(m->head + at + 20);
-        const char *name = prog == 100003 ? nfs_proc(vers, call) : NULL;
-        if (name != NULL) {
-            snprintf(out, room, ", call NFSv%u %s", vers, name);
-        } else {
-            snprintf(out, room, ", call program %u v%u procedure %u", prog, vers, call);
-        }
+        note_call(out, room, get_be32(m->head + at + 12), get_be32(m->head + at + 16),
+                  get_be32(m->head + at + 20));
     }
 }
 
