@@ -18,7 +18,7 @@ UPPER = {"iser-": "iSER", "nfs": "RPC-over-RDMA", "nvme-": "NVMe", "rping-": "rp
 def check_upper(name, objs):
     for prefix, upper in UPPER.items():
         sends = [m for m in t.of_kind(objs, "message") if m["op"].startswith("send")]
-        bad = [m for m in sends if not m.get("upper", "").startswith(upper + " ")]
+        bad = [m for m in sends if m.get("upper", "").split(" ")[0] != upper]
         if name.startswith(prefix) and (bad or not sends):
             yield f"{name}: {len(bad)} of {len(sends)} Sends are not named as {upper}"
 
