@@ -12,7 +12,7 @@ enum { WAIT_NS = 2000000000 };
 
 struct liar {
     struct tool t;
-    struct sockaddr_in server;
+    struct sockaddr_storage server;
     struct uiw_qp *qp, *data_qp;
     struct uiw_conn *conn, *data;
     struct uiw_mr *mr;
