@@ -90,10 +90,7 @@ static bool line_wait(struct play *p, const struct script_line *l)
     if (text == NULL || !play_eval(p, text, false, &ms)) {
         return play_fail(p, l, "want: ~ MILLISECONDS");
     }
-    uint64_t until = play_now(p) + ms;
-    while (play_now(p) < until) {
-        play_turn(p);
-    }
+    play_wait(p, ms);
     return true;
 }
 
@@ -353,6 +350,7 @@ void play_run(const struct play_cfg *cfg, const struct script *s, struct play_ou
         } else if (needs_more_than(cfg, s)) {
             play_skip(p, NULL, "needs a tested end that speaks the responder's protocol");
         } else {
+            play_wait(p, cfg->gap_ms);
             run_lines(p, 0, s->lines);
             look_for_terminate(p);
             if (p->dirt[0] != 0) {

@@ -26,6 +26,7 @@ struct play_cfg {
     bool listens;      /* without it: the tested end connects to us by itself */
     unsigned limit_ms; /* how long an expectation waits, unless the file says otherwise */
     unsigned pause_ms; /* between an accepting Reply and our first FPDU */
+    unsigned gap_ms;   /* before each file */
     bool host_order;   /* take a Terminate whose control word is in host order for right */
     struct script **all;
     unsigned all_cnt; /* where octets of other vectors are looked up */

@@ -73,14 +73,6 @@ bool play_ask(struct play *p, const char *text, char *answer, size_t room)
 
 /* --- the case --- */
 
-static void wait_ms(struct play *p, uint64_t ms)
-{
-    uint64_t until = play_now(p) + ms;
-    while (play_now(p) < until) {
-        play_turn(p);
-    }
-}
-
 /* The words of a line as the responder is to see them. */
 static void join(const struct script_line *l, char *out, size_t room)
 {
@@ -152,7 +144,7 @@ bool play_case(struct play *p, const struct script_line *l)
     }
     if (!play_ask(p, text, answer, sizeof answer)) {
         /* What the file before this one did to it may be over soon. */
-        wait_ms(p, RECOVER_MS);
+        play_wait(p, RECOVER_MS);
         if (!play_ask(p, text, answer, sizeof answer)) {
             return play_fail(p, l, "the responder does not answer");
         }
@@ -162,7 +154,7 @@ bool play_case(struct play *p, const struct script_line *l)
     }
     p->case_sent = true;
     if (strcmp(answer, "ok reopen") == 0) {
-        wait_ms(p, REOPEN_MS);
+        play_wait(p, REOPEN_MS);
     }
     return true;
 }
@@ -366,7 +358,7 @@ static bool want_event(struct play *p, const struct script_line *l)
             return play_fail(p, l, "no event '%s'; the last ones were:\n%s", l->arg[0].val,
                              tail(p));
         }
-        wait_ms(p, ASK_EVERY_MS);
+        play_wait(p, ASK_EVERY_MS);
     }
 }
 

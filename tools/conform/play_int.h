@@ -145,6 +145,7 @@ struct play_region *play_region(struct play *p, const char *name);
 struct play_stream *play_stream(struct play *p, unsigned no);
 void play_drop(struct play *p, unsigned no, bool reset);
 void play_turn(struct play *p);
+void play_wait(struct play *p, uint64_t ms);
 uint64_t play_now(struct play *p);
 /* Adds to what is held; sends all of it unless hold. */
 bool play_send(struct play *p, const uint8_t *o, uint32_t n, bool hold);

@@ -91,6 +91,14 @@ void play_turn(struct play *p)
     }
 }
 
+void play_wait(struct play *p, uint64_t ms)
+{
+    uint64_t until = play_now(p) + ms;
+    while (play_now(p) < until) {
+        play_turn(p);
+    }
+}
+
 void play_consume(struct play_stream *st, uint32_t n)
 {
     memmove(st->in, st->in + n, st->have - n);

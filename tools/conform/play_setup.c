@@ -7,14 +7,12 @@
 
 /* --- TCP --- */
 
-static bool await_open(struct play *p, const struct script_line *l)
+static void await_open(struct play *p)
 {
     uint64_t until = play_now(p) + p->limit_ms + 8000;
-    while (play_state(p, p->now) == TR_OPENING && play_now(p) < until) {
+    do {
         play_turn(p);
-    }
-    return play_state(p, p->now) == TR_OPEN ||
-           play_fail(p, l, "the tested end does not take the TCP connection");
+    } while (play_state(p, p->now) == TR_OPENING && play_now(p) < until);
 }
 
 static bool fresh(struct play *p, const struct script_line *l)
@@ -26,15 +24,24 @@ static bool fresh(struct play *p, const struct script_line *l)
 
 bool play_connect(struct play *p, const struct script_line *l)
 {
-    if (!play_case(p, l) || !fresh(p, l)) {
+    if (!play_case(p, l)) {
         return false;
     }
-    p->now->initiator = true;
-    p->now->conn = p->cfg->tr->ops->dial(p->cfg->tr);
-    if (p->now->conn == NULL) {
-        return play_fail(p, l, "no TCP connection can be begun");
-    }
-    return await_open(p, l);
+    /* A server of one client at a time comes back after a moment. */
+    uint64_t until = play_now(p) + p->limit_ms;
+    do {
+        if (!fresh(p, l)) {
+            return false;
+        }
+        p->now->initiator = true;
+        p->now->conn = p->cfg->tr->ops->dial(p->cfg->tr);
+        if (p->now->conn == NULL) {
+            return play_fail(p, l, "no TCP connection can be begun");
+        }
+        await_open(p);
+    } while (!p->cfg->responder && play_state(p, p->now) == TR_FAILED && play_now(p) < until);
+    return play_state(p, p->now) == TR_OPEN ||
+           play_fail(p, l, "the tested end does not take the TCP connection");
 }
 
 bool play_accept(struct play *p, const struct script_line *l)

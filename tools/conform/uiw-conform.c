@@ -27,7 +27,7 @@ static struct {
     unsigned patterns, withouts, rfcs, sections;
     enum report_format format;
     bool listen, responder, strict, list, verbose, host_order, plain_peer;
-    unsigned port, timeout_ms, cut, pause_ms;
+    unsigned port, timeout_ms, cut, pause_ms, gap_ms;
 } opt = {.timeout_ms = 3000, .port = PORT, .colour = "auto"};
 
 static volatile sig_atomic_t stopped;
@@ -46,7 +46,7 @@ static int trouble(const char *what, const char *why)
 
 /* --- options --- */
 
-enum { O_HOST_ORDER = 256, O_COLOUR, O_CUT, O_BASE, O_PAUSE };
+enum { O_HOST_ORDER = 256, O_COLOUR, O_CUT, O_BASE, O_PAUSE, O_GAP };
 
 static const struct option options[] = {
     {"device", required_argument, NULL, 'd'},
@@ -68,6 +68,7 @@ static const struct option options[] = {
     {"color", required_argument, NULL, O_COLOUR},
     {"cut", required_argument, NULL, O_CUT},
     {"pause", required_argument, NULL, O_PAUSE},
+    {"gap", required_argument, NULL, O_GAP},
     {"base", no_argument, NULL, O_BASE},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
@@ -96,6 +97,7 @@ static void usage(void)
          "                         bit-fields in the order of a little-endian host (siw)\n"
          "      --pause MS         wait before the first FPDU, for a peer that is not ready\n"
          "                         when it has sent its Reply (siw)\n"
+         "      --gap MS           wait before each file, for a server of one client at a time\n"
          "      --base             do not ask the peer whether it is a responder\n"
          "      --cut N            send in pieces of N octets\n"
          "      --color WHEN       auto, always or never");
@@ -153,6 +155,7 @@ static bool set_option(int c, const char *arg)
     case O_COLOUR: opt.colour = arg; return true;
     case O_CUT: return set_number(arg, 65535, &opt.cut);
     case O_PAUSE: return set_number(arg, 60000, &opt.pause_ms);
+    case O_GAP: return set_number(arg, 60000, &opt.gap_ms);
     case O_BASE: opt.plain_peer = true; return true;
     default: return false;
     }
@@ -320,6 +323,7 @@ static int play_on(struct transport *t, struct script **v, unsigned cnt, FILE *o
                            .limit_ms = opt.timeout_ms,
                            .host_order = opt.host_order,
                            .pause_ms = opt.pause_ms,
+                           .gap_ms = opt.gap_ms,
                            .all = v,
                            .all_cnt = cnt,
                            .trace = opt.verbose ? out : NULL};

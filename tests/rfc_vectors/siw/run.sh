@@ -4,6 +4,8 @@
 # tests/interop. The player uses the kernel's TCP on the bridge. Needs root; exits with 77 when the lab
 # cannot be set up. UIW_BUILD names the build folder, LAB_CAPTURE a file for what passes on the bridge.
 #
+# run.sh --server [ARGUMENT]..., run.sh --client [ARGUMENT]...: the base set against rping there.
+#
 # run.sh --each FOLDER [ARGUMENT]...: file by file, since some of them panic the guest's kernel; it is
 # booted again then. FOLDER gets ID.log of each, with every message, ID.host.log when it failed: the
 # same once more with --host-order, and ID.panic. table.py makes docs/siw-conformance.md of it.
@@ -13,6 +15,7 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/../../interop/lab.sh"
 BUILD=$(readlink -f "${UIW_BUILD:-$HERE/../../../build}")
 LAB_AGENT=$BUILD/tests/interop/agent
+CONFORM=$BUILD/tools/conform/uiw-conform
 SIWR=$BUILD/tests/rfc_vectors/siw/siwr
 
 skip() {
@@ -22,7 +25,7 @@ skip() {
 
 # siw as Responder loses octets that come before it has taken the stream over: hence the pause.
 conform() {
-    in_ns "$BUILD/tools/conform/uiw-conform" --pause 100 --vectors "$HERE/.." "$@" "$GUEST_IP"
+    in_ns "$CONFORM" --pause 100 --vectors "$HERE/.." "$@" "$GUEST_IP"
 }
 
 boot() {
@@ -73,8 +76,25 @@ each() {
         once "$folder" "$id" "$id.log" && continue
         failed=$((failed + 1))
         [[ -e $folder/$id.panic ]] || once "$folder" "$id" "$id.host.log" --host-order
-    done < <("$BUILD/tools/conform/uiw-conform" --vectors "$HERE/.." --list "$@")
+    done < <("$CONFORM" --vectors "$HERE/.." --list "$@")
     echo "siw conformance: $failed files failed"
+}
+
+# rping serves one client, or is one, and ends; now and then it hangs.
+rping_again() {
+    guest_kill "$RESPONDER"
+    guest_ask "sh while true; do timeout $1 rping $2 -p 7174; done >/dev/null 2>&1"
+    RESPONDER=$GUEST_JOB
+}
+
+server() {
+    rping_again 4 "-s -a $GUEST_IP"
+    conform --base --gap 1500 "$@"
+}
+
+client() {
+    rping_again 2 "-c -C 1 -a 198.18.7.3"
+    in_ns "$CONFORM" --listen --pause 100 --vectors "$HERE/.." "$@"
 }
 
 [[ $(id -u) -eq 0 && -c /dev/net/tun ]] || skip "needs root and /dev/net/tun"
@@ -88,12 +108,14 @@ in_ns sysctl -q -w net.ipv4.ip_local_port_range="10000 65000"
 boot
 [[ -z ${LAB_CAPTURE:-} ]] || capture_start "$LAB_CAPTURE"
 RC=0
-if [[ ${1:-} == --each ]]; then
+case ${1:-} in
+--each | --server | --client)
+    COMMAND=${1#--}
     shift
-    each "$@"
-else
-    conform "$@" || RC=$?
-fi
+    "$COMMAND" "$@" || RC=$?
+    ;;
+*) conform "$@" || RC=$? ;;
+esac
 capture_stop
 if panicked >&2; then
     exit $RC
