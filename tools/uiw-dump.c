@@ -294,12 +294,20 @@ static bool outputs_differ(const struct options *o)
     return twice == NULL || refuse("%s cannot be two files at once", twice);
 }
 
+static uint64_t clock_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
 static bool set_up(struct run *r)
 {
     char err[INPUT_ERR];
     char why[FILTER_ERR];
-    struct dump_cfg cfg = {
-        .ignore_sums = r->o.ignore_sums, .want_payload = r->o.hex, .hurry = is_stream(&r->o)};
+    struct dump_cfg cfg = {.ignore_sums = r->o.ignore_sums,
+                           .want_payload = r->o.hex,
+                           .clock = is_stream(&r->o) ? clock_ns : NULL};
     if (r->o.filter != NULL && (r->filter = filter_parse(r->o.filter, why)) == NULL) {
         fprintf(stderr, "uiw-dump: %s\n", why);
         return false;
@@ -357,13 +365,6 @@ static bool finish_files(struct run *r)
     return ok;
 }
 
-static uint64_t clock_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 static bool read_all(struct run *r)
 {
     struct frame f;
@@ -372,7 +373,7 @@ static bool read_all(struct run *r)
         if (rc == 1) {
             dump_frame(r->d, &f);
         } else {
-            dump_idle(r->d, clock_ns());
+            dump_idle(r->d);
         }
     }
     r->d->dropped = input_dropped(r->in);

@@ -157,6 +157,18 @@ def check_clocks(tool, path):
                f"clock {name}: a message's duration")
 
 
+def check_numbers(tool, path):
+    """Sequence numbers, ACKs and ends half the space away from what is due."""
+    for jump in (2**31 - 1, 2**31, 2**31 + 1):
+        packets = session()
+        for i, p in enumerate(packets[5:]):
+            if i % 2:
+                p["seq"] = (p["seq"] + jump) & 0xffffffff
+            p["ack"] = (p["ack"] + jump * (i % 3)) & 0xffffffff
+        w.write(path, packets)
+        t.run(tool, path)
+
+
 # --- outputs ---
 
 def check_outputs(tool, captures, d):
@@ -297,7 +309,7 @@ def main():
     tool, captures = sys.argv[1:3]
     with tempfile.TemporaryDirectory() as d:
         path = os.path.join(d, "hostile.pcap")
-        for check in (check_pcapng, check_simple, check_clocks, check_many):
+        for check in (check_pcapng, check_simple, check_clocks, check_numbers, check_many):
             check(tool, path)
         check_outputs(tool, captures, d)
         check_pipe(tool, captures)

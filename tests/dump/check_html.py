@@ -142,6 +142,9 @@ def check_small(b, faults, page):
            "arrow keys do not move")
     expect(faults, b.js("return document.querySelector('#row-sel').getAttribute('aria-label')") != "",
            "the selected row has no name")
+    b.keys("\ue011", "n")
+    detail = b.js("return document.getElementById('detail').innerText")
+    expect(faults, "RDMAP-5040-4.8-02" in detail, "n does not go to the first error")
     b.keys("\ue010")
     detail = b.js("return document.getElementById('detail').innerText")
     expect(faults, "terminate" in detail and "host order" in detail, "End shows no Terminate")

@@ -111,9 +111,8 @@ void dump_frame(struct dump *d, const struct frame *f)
     events_drain(d);
 }
 
-void dump_idle(struct dump *d, uint64_t ns)
+void dump_idle(struct dump *d)
 {
-    d->now.ns = ns > d->now.ns ? ns : d->now.ns;
     events_drain(d);
 }
 

@@ -14,7 +14,7 @@ struct dump_cfg {
     const struct filter *filter; /* NULL: everything */
     bool want_fpdus;             /* a sink looks at each FPDU */
     bool want_payload;           /* and at all of its payload */
-    bool hurry;                  /* somebody waits for the output */
+    uint64_t (*clock)(void);     /* nanoseconds, where somebody waits for the output; or NULL */
     bool ignore_sums;            /* take segments with wrong checksums */
 };
 
@@ -47,8 +47,8 @@ struct dump {
 struct dump *dump_new(const struct dump_cfg *cfg);
 void dump_add_sink(struct dump *d, const struct sink *s);
 void dump_frame(struct dump *d, const struct frame *f);
-/* Nothing came for a while: it is ns now. */
-void dump_idle(struct dump *d, uint64_t ns);
+/* Nothing came for a while. */
+void dump_idle(struct dump *d);
 /* The input is at its end: tells what stays unfinished, closes all connections. */
 void dump_finish(struct dump *d);
 void dump_free(struct dump *d);

@@ -32,6 +32,7 @@ struct event {
     enum fate fate;
     struct place at;
     uint64_t seq;
+    uint64_t since; /* by the clock of those who wait */
     uint32_t cost;
     struct span payload;
     union {
@@ -168,7 +169,7 @@ void events_drain(struct dump *d)
     while (q->n > 0) {
         const struct event *e = q->heap[0];
         bool full = q->n > EVENTS_MAX || q->bytes > EVENTS_BYTES;
-        bool old = d->cfg.hurry && d->now.ns > e->at.ns && d->now.ns - e->at.ns > HURRY_NS;
+        bool old = d->cfg.clock != NULL && d->cfg.clock() - e->since > HURRY_NS;
         if (!full && ((q->holds > 0 && !old) || e->fate == FATE_OPEN)) {
             return;
         }
@@ -208,6 +209,7 @@ static struct event *copy(struct dump *d, enum event_kind kind, const struct pla
     e->fate = FATE_SHOW;
     e->at = *at;
     e->seq = d->events.seq++;
+    e->since = d->cfg.clock != NULL ? d->cfg.clock() : 0;
     e->cost = size + octets + 64;
     if (view_size(kind) > 0) {
         memcpy((uint8_t *)e + offsetof(struct event, u), view, view_size(kind));

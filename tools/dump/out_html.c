@@ -124,27 +124,6 @@ static void tell_conn(void *ctx, const struct conn *c)
     write_line(o, j);
 }
 
-static void tell_setup(void *ctx, const struct setup_view *v)
-{
-    struct out_html *o = ctx;
-    const struct mpa_frame *f = &v->f;
-    char text[DETAIL];
-    if (!has_room(o, &v->at)) {
-        return;
-    }
-    json_t *j = begin_at(o, "setup", &v->at);
-    set(j, "op", json_string(f->reply ? "Reply" : "Request"));
-    snprintf(text, sizeof text, "rev %u, markers %s, CRC %s%s, IRD %u, ORD %u, RTR %s%s%s", f->rev,
-             f->markers ? "on" : "off", f->crc ? "on" : "off", f->reject ? ", rejected" : "",
-             f->ird, f->ord, out_rtr(f->rtr), v->bad != NULL ? ", malformed: " : "",
-             v->bad != NULL ? v->bad : "");
-    set_text(j, "x", text);
-    if (v->bad != NULL) {
-        set_text(j, "err", v->bad);
-    }
-    write_row(o, j);
-}
-
 static void set_hex(json_t *j, const uint8_t *p, uint32_t n)
 {
     char text[2 * HEX_MAX + 1] = "";
@@ -152,6 +131,33 @@ static void set_hex(json_t *j, const uint8_t *p, uint32_t n)
         snprintf(text + (size_t)2 * i, 3, "%02x", p[i]);
     }
     set_text(j, "h", text);
+}
+
+static void tell_setup(void *ctx, const struct setup_view *v)
+{
+    struct out_html *o = ctx;
+    const struct mpa_frame *f = &v->f;
+    char text[DETAIL];
+    char depths[64];
+    if (!has_room(o, &v->at)) {
+        return;
+    }
+    json_t *j = begin_at(o, "setup", &v->at);
+    set(j, "op", json_string(f->reply ? "Reply" : "Request"));
+    snprintf(depths, sizeof depths, ", IRD %u, ORD %u, RTR %s", f->ird, f->ord, out_rtr(f->rtr));
+    snprintf(text, sizeof text, "rev %u, markers %s, CRC %s%s%s, %u octets of private data%s%s",
+             f->rev, f->markers ? "on" : "off", f->crc ? "on" : "off",
+             f->reject ? ", rejected" : "", f->enhanced ? depths : "",
+             v->whole ? f->pd_len : v->pd_length, v->bad != NULL ? "; malformed: " : "",
+             v->bad != NULL ? v->bad : "");
+    set_text(j, "x", text);
+    if (v->bad != NULL) {
+        set_text(j, "err", v->bad);
+    }
+    if (v->whole) {
+        set_hex(j, f->pd, min_u32(f->pd_len, HEX_MAX));
+    }
+    write_row(o, j);
 }
 
 static void tell_message(void *ctx, const struct msg *m)

@@ -179,7 +179,7 @@ static void take_payload(struct dump *d, struct conn *c, unsigned dir, const str
     if (ahead > 0) {
         h->st.out_of_order++;
         keep(d, c, dir, pk);
-    } else if (pk->len > (uint32_t)-ahead) {
+    } else if (pk->len > h->r.next - pk->seq) {
         take(d, c, dir, pk);
     } else {
         h->st.retrans++;
