@@ -5,7 +5,8 @@
 
 #include "session.h"
 
-enum { WINDOW_NS = 10000000 };
+/* A window has many bursts of completions, else its rate would be that of chance. */
+enum { WINDOW_NS = 10000000, WINDOW_BURSTS = 16, BURST_OCTETS = 256 << 10 };
 
 static void take(struct worker *w, const struct uiw_wc *wc, int n)
 {
@@ -102,6 +103,8 @@ static void sample(struct worker *w, uint64_t now)
     if (w->index != 0 || now - g->at_ns < WINDOW_NS)
         return;
     done = all_done(w->s);
+    if (done - g->done < (uint64_t)WINDOW_BURSTS * w->cq_mod * w->s->nlinks)
+        return;
     rate = (double)(done - g->done) * 1e9 / (double)(now - g->at_ns);
     g->peak = rate > g->peak ? rate : g->peak;
     keep_sample(g, now - w->begin_ns, now, done);
@@ -254,7 +257,8 @@ static void prepare(struct worker *w)
     /* What is checked keeps its slot until then. */
     w->limit = job->check ? at_most(job->tx_depth, w->slots) : job->tx_depth;
     half = w->limit > 1 ? w->limit / 2 : 1;
-    w->cq_mod = at_most(job->cq_mod, half);
+    /* Large messages can afford a completion each, and are news. */
+    w->cq_mod = at_most(at_most(job->cq_mod, half), 1 + BURST_OCTETS / w->s->run.size);
     w->post_list = at_most(job->post_list, half);
     w->errors = w->messages = 0;
     w->begin_ns = w->end_ns = 0;
