@@ -142,6 +142,21 @@ static int device_start(struct uiw_device *dev)
     return err;
 }
 
+/* The environment asks for a capture of all devices that do not name a file of their own. */
+static int capture_by_environment(struct uiw_device *dev)
+{
+    const char *path = getenv("UIW_PCAP");
+    char *own = dev->spec.net.capture;
+    if (path == NULL || own[0] != '\0') {
+        return 0;
+    }
+    if (strlen(path) >= sizeof dev->spec.net.capture) {
+        return fail(EINVAL, "UIW_PCAP: expected a path of up to 255 octets");
+    }
+    strcpy(own, path);
+    return 0;
+}
+
 int uiw_device_open(const char *spec, struct uiw_device **out)
 {
     if (spec == NULL) {
@@ -156,6 +171,9 @@ int uiw_device_open(const char *spec, struct uiw_device **out)
         return fail(ENOMEM, "uiw_device_open: out of memory");
     }
     int err = devspec_parse(spec, &dev->spec);
+    if (err == 0) {
+        err = capture_by_environment(dev);
+    }
     if (err == 0) {
         err = loop_get(net_kind_shares_loop(dev->spec.net.kind), dev->spec.progress == UIW_THREADED,
                        dev->spec.spin_us, &dev->loop);

@@ -92,6 +92,16 @@ static bool set_mtu(struct devspec *s, const char *value)
     return true;
 }
 
+static bool set_capture(struct devspec *s, const char *value)
+{
+    size_t n = strlen(value);
+    if (n == 0 || n >= sizeof s->net.capture) {
+        return false;
+    }
+    memcpy(s->net.capture, value, n + 1);
+    return true;
+}
+
 static bool set_progress(struct devspec *s, const char *value)
 {
     bool polled;
@@ -178,6 +188,7 @@ static const struct key keys[] = {
     {"gw", "an IPv4 or IPv6 address", set_gw, true},
     {"mac", "six hex octets of a unicast address, as 02:00:00:00:00:01", set_mac, false},
     {"mtu", "576..65535; not for tap, which takes the interface's", set_mtu, false},
+    {"capture", "the path of a file, of up to 255 octets", set_capture, false},
     {"progress", "threaded or polled", set_progress, false},
     {"crc", "on or off", set_crc, false},
     {"markers", "on or off", set_markers, false},
@@ -212,11 +223,11 @@ static int set_key(struct devspec *s, uint64_t *seen, const char *pair)
         }
         return 0;
     }
-    return fail(
-        EINVAL,
-        "device string: unknown key \"%.*s\"; known: ip gw mac mtu progress crc markers rev "
-        "ext ird ord spin rnr setup",
-        (int)n, pair);
+    return fail(EINVAL,
+                "device string: unknown key \"%.*s\"; known: ip gw mac mtu capture progress crc "
+                "markers rev "
+                "ext ird ord spin rnr setup",
+                (int)n, pair);
 }
 
 static int set_name(struct devspec *s, const char *kind, const char *name)

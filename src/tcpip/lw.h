@@ -6,6 +6,7 @@
 #include "lwip/netif.h"
 #include "lwip/priv/tcp_priv.h"
 #include "lwip/tcp.h"
+#include "tcpip/capture.h"
 #include "tcpip/link.h"
 #include "tcpip/net_base.h"
 #include "tcpip/net_txmem.h"
@@ -63,6 +64,7 @@ struct lw_net {
     struct net_chunks chunks;
     struct frame *self_first, *self_last; /* sent to our own address */
     struct tcp_pcb *out_pcb;              /* who is being output, most likely */
+    struct capture *capture;              /* or NULL */
     struct link_tx tx;
     uint8_t tx_head[VNET_HDR_MAX];
     uint32_t batch; /* frames to take at the next turn */

@@ -154,6 +154,7 @@ static void lw_close(struct net *base)
     net_chunks_free(&net->chunks);
     lw_runs_free(net);
     net->link->ops->close(net->link);
+    capture_close(net->capture);
     log_line(LOG_DEBUG,
              "%s: %llu frames in (%llu bad checksums, %llu not for us), %llu out (%llu lost)",
              net->label, (unsigned long long)net->rx_frames, (unsigned long long)net->rx_bad_sum,
@@ -211,6 +212,9 @@ static void run_timers(struct lw_net *net)
     }
     net->tick_at = now + LW_TICK_MS;
     net->link->ops->tick(net->link);
+    if (net->capture != NULL) {
+        capture_flush(net->capture);
+    }
     struct list *node = net->timed.next;
     while (node != &net->timed) {
         struct lw_stream *s = CONTAINER_OF(node, struct lw_stream, timed);
@@ -309,6 +313,9 @@ static bool lw_sleep(struct net *base)
     if (!list_empty(&net->dirty) || net->self_first != NULL) {
         return false;
     }
+    if (net->capture != NULL) {
+        capture_flush(net->capture);
+    }
     return net->link->ops->sleep(net->link, net->link_full);
 }
 
@@ -384,9 +391,14 @@ int lw_open(const struct net_cfg *cfg, struct net **out, char err[NET_ERR_TEXT])
     }
     net->link_up = net->link->up;
     net->epoch = net->link->epoch;
-    r = netif_start(net, cfg);
-    if (r != 0) {
+    if (cfg->capture[0] != '\0') {
+        r = capture_open(cfg->capture, net->label, CAPTURE_ETHERNET, &net->capture, err);
+    }
+    if (r == 0 && (r = netif_start(net, cfg)) != 0) {
         snprintf(err, NET_ERR_TEXT, "%s %.80s: out of interfaces", kind, cfg->name);
+    }
+    if (r != 0) {
+        capture_close(net->capture);
         net->link->ops->close(net->link);
         free(net);
         return r;

@@ -56,11 +56,23 @@ static bool wanted(const struct lw_net *net, const struct frame *f, struct vnet_
     return !*is_tcp || vnet_find_tcp(f->data, f->len, f->len + rest, t);
 }
 
+static void capture_received(struct capture *c, const struct frame *f)
+{
+    struct iovec v[2] = {{f->data, f->len}};
+    if (f->next != NULL) {
+        v[1] = (struct iovec){f->next->data, f->next->len};
+    }
+    capture_packet(c, false, v, f->next != NULL ? 2 : 1);
+}
+
 void lw_input(struct lw_net *net, struct frame *f)
 {
     struct vnet_tcp t;
     bool is_tcp;
     net->rx_frames++;
+    if (net->capture != NULL) {
+        capture_received(net->capture, f);
+    }
     if (!wanted(net, f, &t, &is_tcp)) {
         net->rx_other++;
         free_frames(f);
@@ -165,6 +177,9 @@ static err_t link_output(struct netif *nif, struct pbuf *p)
         return ERR_MEM;
     }
     net->tx_lost += r != 0;
+    if (net->capture != NULL) {
+        capture_packet(net->capture, true, tx->v + 1, tx->n - 1);
+    }
     return ERR_OK;
 }
 

@@ -11,7 +11,7 @@
 
 enum net_kind { NET_TAP, NET_SHM, NET_PAIR };
 
-enum { NET_NAME_MAX = 108, NET_ERR_TEXT = 256 };
+enum { NET_NAME_MAX = 108, NET_PATH_MAX = 256, NET_ERR_TEXT = 256 };
 
 /* A device's network side. Zero fields mean "the default". */
 struct net_cfg {
@@ -29,6 +29,7 @@ struct net_cfg {
     struct in6_addr gw6;
     uint8_t mac[6]; /* all zero: derived from kind, name and ip, so that it survives a restart */
     uint32_t mtu;   /* 0: what the link has (TAP: the device's; shm, pair: 65535) */
+    char capture[NET_PATH_MAX]; /* pcapng file for all that is sent and received; empty: none */
 };
 
 struct net;

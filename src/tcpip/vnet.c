@@ -87,18 +87,19 @@ bool vnet_tcp_sum_ok(const uint8_t *f, const struct vnet_tcp *t)
     return vnet_sum_end(vnet_sum(pseudo_sum(f, t), f + t->l4, t->end - t->l4)) == 0;
 }
 
-static void put_ip_sum(uint8_t *ip)
+void vnet_put_ip_sum(uint8_t *f, const struct vnet_tcp *t)
 {
-    memset(ip + 10, 0, 2);
-    uint16_t s = vnet_sum_end(vnet_sum(0, ip, VNET_IP4));
-    memcpy(ip + 10, &s, 2);
+    if (!t->v6) {
+        uint8_t *sum = f + VNET_ETH + 10;
+        memset(sum, 0, 2);
+        uint16_t s = vnet_sum_end(vnet_sum(0, f + VNET_ETH, VNET_IP4));
+        memcpy(sum, &s, 2);
+    }
 }
 
 void vnet_put_sums(uint8_t *f, const struct vnet_tcp *t)
 {
-    if (!t->v6) {
-        put_ip_sum(f + VNET_ETH);
-    }
+    vnet_put_ip_sum(f, t);
     memset(f + t->l4 + 16, 0, 2);
     uint16_t s = vnet_sum_end(vnet_sum(pseudo_sum(f, t), f + t->l4, t->end - t->l4));
     memcpy(f + t->l4 + 16, &s, 2);

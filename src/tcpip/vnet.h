@@ -46,6 +46,9 @@ bool vnet_tcp_sum_ok(const uint8_t *f, const struct vnet_tcp *t);
 /* Writes the length of the IP packet as t has it. */
 void vnet_put_length(uint8_t *f, const struct vnet_tcp *t);
 
+/* Writes the checksum of IPv4's header; IPv6 has none. */
+void vnet_put_ip_sum(uint8_t *f, const struct vnet_tcp *t);
+
 /* Writes the checksums of TCP and, for IPv4, of IP into a whole frame. */
 void vnet_put_sums(uint8_t *f, const struct vnet_tcp *t);
 

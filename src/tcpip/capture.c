@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/* pcapng files (draft-ietf-opsawg-pcapng), in this machine's byte order as the format allows. */
+#include "tcpip/capture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+enum {
+    BLOCK_SECTION = 0x0a0d0d0a,
+    BLOCK_INTERFACE = 1,
+    BLOCK_PACKET = 6,
+    BYTE_ORDER_MAGIC = 0x1a2b3c4d,
+    LINK_ETHERNET = 1,
+    LINK_RAW = 101,
+    OPT_END = 0,
+    OPT_IF_NAME = 2,
+    OPT_IF_TSRESOL = 9,
+    OPT_EPB_FLAGS = 2,
+    NANOSECONDS = 9,
+    INBOUND = 1,
+    OUTBOUND = 2,
+    BUFFER = 1 << 18,
+    NAME_MAX_LEN = 64,
+};
+
+/* One for each path that is open. */
+struct file {
+    struct list node;
+    FILE *out;
+    char *buffer;
+    uint32_t users, interfaces;
+    bool broken;
+    dev_t dev;
+    ino_t ino;
+    char path[PATH_MAX];
+};
+
+struct capture {
+    struct file *file;
+    uint32_t interface;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list files = {&files, &files};
+
+/* --- octets; the lock is held --- */
+
+static void give_up(struct file *f)
+{
+    if (!f->broken) {
+        f->broken = true;
+        log_line(LOG_ERROR, "capture %s: %s; nothing more is captured", f->path, strerror(errno));
+    }
+}
+
+static void put(struct file *f, const void *p, size_t n)
+{
+    if (n > 0 && !f->broken && fwrite(p, 1, n, f->out) != n) {
+        give_up(f);
+    }
+}
+
+static void put32(struct file *f, uint32_t v)
+{
+    put(f, &v, sizeof v);
+}
+
+static void put_pad(struct file *f, uint32_t n)
+{
+    static const uint8_t zeros[4];
+    put(f, zeros, (4 - n % 4) % 4);
+}
+
+static void put_option(struct file *f, uint16_t code, const void *p, uint16_t n)
+{
+    put(f, &code, sizeof code);
+    put(f, &n, sizeof n);
+    put(f, p, n);
+    put_pad(f, n);
+}
+
+static uint32_t option_len(uint32_t n)
+{
+    return 4 + (n + 3) / 4 * 4;
+}
+
+static void put_section(struct file *f)
+{
+    static const uint16_t version[2] = {1, 0};
+    const uint64_t unknown = UINT64_MAX; /* the section's length */
+    const uint32_t len = 28;
+    put32(f, BLOCK_SECTION);
+    put32(f, len);
+    put32(f, BYTE_ORDER_MAGIC);
+    put(f, version, sizeof version);
+    put(f, &unknown, sizeof unknown);
+    put32(f, len);
+}
+
+static void put_interface(struct file *f, const char *name, enum capture_kind kind)
+{
+    uint16_t n = (uint16_t)strnlen(name, NAME_MAX_LEN);
+    uint16_t link[2] = {kind == CAPTURE_ETHERNET ? LINK_ETHERNET : LINK_RAW, 0};
+    uint8_t resolution = NANOSECONDS;
+    uint32_t len = 20 + option_len(n) + option_len(1) + 4;
+    put32(f, BLOCK_INTERFACE);
+    put32(f, len);
+    put(f, link, sizeof link);
+    put32(f, 0); /* no limit of a packet's length */
+    put_option(f, OPT_IF_NAME, name, n);
+    put_option(f, OPT_IF_TSRESOL, &resolution, 1);
+    put32(f, OPT_END);
+    put32(f, len);
+}
+
+/* --- files --- */
+
+/* The same file by another name is the same file. */
+static struct file *find(const struct stat *st)
+{
+    LIST_EACH(it, &files)
+    {
+        struct file *f = CONTAINER_OF(it, struct file, node);
+        if (f->dev == st->st_dev && f->ino == st->st_ino) {
+            return f;
+        }
+    }
+    return NULL;
+}
+
+static void file_free(struct file *f)
+{
+    if (f->out != NULL && fclose(f->out) != 0) {
+        give_up(f);
+    }
+    free(f->buffer);
+    free(f);
+}
+
+/* Nobody but the owner needs to read what passed; a device or pipe may be written to as well. */
+static int file_open(const char *path, struct file **out)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && (*out = find(&st)) != NULL) {
+        return 0;
+    }
+    struct file *f = calloc(1, sizeof *f);
+    int fd = f != NULL ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+    if (fd < 0 || fstat(fd, &st) != 0 || (f->out = fdopen(fd, "w")) == NULL) {
+        int error = f != NULL ? errno : ENOMEM;
+        if (fd >= 0) {
+            close(fd);
+        }
+        free(f);
+        return -error;
+    }
+    f->buffer = malloc(BUFFER);
+    if (f->buffer != NULL) {
+        setvbuf(f->out, f->buffer, _IOFBF, BUFFER);
+    }
+    f->dev = st.st_dev;
+    f->ino = st.st_ino;
+    snprintf(f->path, sizeof f->path, "%s", path);
+    put_section(f);
+    list_append(&files, &f->node);
+    *out = f;
+    return 0;
+}
+
+static void file_put(struct file *f)
+{
+    if (--f->users == 0) {
+        list_remove(&f->node);
+        file_free(f);
+    }
+}
+
+/* --- the face --- */
+
+int capture_open(const char *path, const char *name, enum capture_kind kind, struct capture **out,
+                 char err[NET_ERR_TEXT])
+{
+    struct capture *c = calloc(1, sizeof *c);
+    struct file *f = NULL;
+    pthread_mutex_lock(&lock);
+    int r = c != NULL ? file_open(path, &f) : -ENOMEM;
+    if (r == 0) {
+        f->users++;
+        put_interface(f, name, kind);
+        fflush(f->out);
+        c->file = f;
+        c->interface = f->interfaces++;
+        *out = c;
+    }
+    pthread_mutex_unlock(&lock);
+    if (r != 0) {
+        snprintf(err, NET_ERR_TEXT, "capture %.180s: %s", path, strerror(-r));
+        free(c);
+    }
+    return r;
+}
+
+void capture_close(struct capture *c)
+{
+    if (c != NULL) {
+        pthread_mutex_lock(&lock);
+        file_put(c->file);
+        pthread_mutex_unlock(&lock);
+        free(c);
+    }
+}
+
+void capture_packet(struct capture *c, bool sent, const struct iovec *v, uint32_t n)
+{
+    struct timespec t;
+    uint32_t len = 0, flags = sent ? OUTBOUND : INBOUND;
+    for (uint32_t i = 0; i < n; i++) {
+        len += (uint32_t)v[i].iov_len;
+    }
+    uint32_t block = 32 + (len + 3) / 4 * 4 + option_len(sizeof flags) + 4;
+    pthread_mutex_lock(&lock);
+    struct file *f = c->file;
+    clock_gettime(CLOCK_REALTIME, &t);
+    uint64_t ns = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+    put32(f, BLOCK_PACKET);
+    put32(f, block);
+    put32(f, c->interface);
+    put32(f, (uint32_t)(ns >> 32));
+    put32(f, (uint32_t)ns);
+    put32(f, len);
+    put32(f, len);
+    for (uint32_t i = 0; i < n; i++) {
+        put(f, v[i].iov_base, v[i].iov_len);
+    }
+    put_pad(f, len);
+    put_option(f, OPT_EPB_FLAGS, &flags, sizeof flags);
+    put32(f, OPT_END);
+    put32(f, block);
+    pthread_mutex_unlock(&lock);
+}
+
+void capture_flush(struct capture *c)
+{
+    pthread_mutex_lock(&lock);
+    if (!c->file->broken && fflush(c->file->out) != 0) {
+        give_up(c->file);
+    }
+    pthread_mutex_unlock(&lock);
+}

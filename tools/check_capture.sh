@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# check_capture.sh UIW-PING UIW-DUMP: what a device captures of itself is what uiw-dump, and tshark where
+# there is one, see in it. No root.
+set -u
+PING=$1
+DUMP=$2
+DIR=$(mktemp -d)
+SERVER=
+FAILED=0
+COUNT=5
+unset UIW_DEVICE UIW_PCAP
+trap 'kill $SERVER 2>/dev/null; rm -rf "$DIR"' EXIT
+
+check() {
+    if [[ $2 -eq 0 ]]; then
+        echo "ok $1"
+        return
+    fi
+    echo "FAIL $1"
+    sed 's/^/   /' "$DIR"/{server,client,messages} 2>/dev/null | tail -n 30
+    FAILED=$((FAILED + 1))
+}
+
+# pings SERVER-DEVICE CLIENT-DEVICE ADDRESS: with what the caller put into the environment at both ends.
+pings() {
+    timeout 60 "$PING" -s --device "$1" >"$DIR/server" 2>&1 &
+    SERVER=$!
+    for _ in {1..500}; do
+        grep -q 'listening on' "$DIR/server" && break
+        kill -0 $SERVER 2>/dev/null || return 1
+        sleep 0.02
+    done
+    timeout 60 "$PING" -c -a "$3" -C $COUNT -S 64 --device "$2" >"$DIR/client" 2>&1 &&
+        wait $SERVER && grep -q "$COUNT pings, $COUNT ok" "$DIR/client"
+}
+
+messages() {
+    grep -c "\"op\": *\"$1\"" "$DIR/messages"
+}
+
+# shows FILE: the messages of the pings are there, and nothing is wrong with them.
+shows() {
+    "$DUMP" --json "$1" >"$DIR/messages" 2>&1 || return 1
+    [[ $(messages send) -eq $((4 * COUNT)) && $(messages read_request) -eq $COUNT &&
+        $(messages read_response) -eq $COUNT && $(messages write) -ge $COUNT ]] &&
+        ! grep -qE '"kind": *"(verdict|gap)"' "$DIR/messages"
+}
+
+decoded() {
+    local packets
+    packets=$(tshark -o tcp.try_heuristic_first:TRUE --disable-protocol rpcordma -r "$1" \
+        -Y 'iwarp_ddp || iwarp_ddp_rdmap' 2>"$DIR/messages" | wc -l)
+    [[ $packets -ge $((4 * COUNT)) ]] &&
+        ! tshark -r "$1" -Y '_ws.malformed' 2>/dev/null | grep -q .
+}
+
+both_ends() {
+    local kind=$1 server=$2 client=$3 address=$4
+    pings "$server,capture=$DIR/$kind-s.pcapng" "$client,capture=$DIR/$kind-c.pcapng" "$address"
+    check "$kind: pings" $?
+    for end in s c; do
+        shows "$DIR/$kind-$end.pcapng"
+        check "$kind: uiw-dump sees all messages in the capture of end $end" $?
+        if command -v tshark >/dev/null; then
+            decoded "$DIR/$kind-$end.pcapng"
+            check "$kind: tshark decodes the capture of end $end" $?
+        fi
+    done
+}
+
+NET=shm:/uiw-capture-$$
+both_ends shm "$NET,ip=198.18.0.1" "$NET,ip=198.18.0.2" 198.18.0.1
+both_ends shm6 "$NET,ip=fd00::1" "$NET,ip=fd00::2" fd00::1
+
+UIW_PCAP=$DIR/env.pcapng pings "$NET,ip=198.18.0.1,capture=/dev/null" "$NET,ip=198.18.0.2" 198.18.0.1 &&
+    shows "$DIR/env.pcapng"
+check "UIW_PCAP is for devices without a file of their own" $?
+
+pings "$NET,ip=198.18.0.1,capture=/dev/full" "$NET,ip=198.18.0.2" 198.18.0.1 &&
+    [[ $(grep -c 'capture /dev/full: No space left' "$DIR/server") -eq 1 ]]
+check "a full disk ends the capture, not the connection" $?
+
+"$PING" -s --device "$NET,ip=198.18.0.1,capture=$DIR/none/x" >"$DIR/client" 2>&1
+[[ $? -ne 0 ]] && grep -q "capture $DIR/none/x: No such file" "$DIR/client"
+check "a file that cannot be made is named" $?
+
+[[ $FAILED -eq 0 ]]
