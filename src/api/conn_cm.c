@@ -306,6 +306,9 @@ static int check_param(const char *who, const struct uiw_device *dev,
     if (p->private_len > 0 && p->private_data == NULL) {
         return fail(EINVAL, "%s: private_len %u without private_data", who, p->private_len);
     }
+    if ((p->rtr & ~(unsigned)(UIW_RTR_SEND | UIW_RTR_WRITE | UIW_RTR_READ)) != 0) {
+        return fail(EINVAL, "%s: rtr 0x%x, expected UIW_RTR_*", who, p->rtr);
+    }
     if (p->ird > dev->spec.ird || p->ord > dev->spec.ord || p->ird < UIW_DEPTH_NONE ||
         p->ord < UIW_DEPTH_NONE) {
         return fail(EINVAL, "%s: ird %d, ord %d, the device's limits are %u and %u", who, p->ird,
@@ -334,6 +337,10 @@ static socklen_t addr_len(const struct sockaddr *a)
     return a->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }
 
+_Static_assert(UIW_RTR_SEND == (int)MPA_RTR_SEND && UIW_RTR_WRITE == (int)MPA_RTR_WRITE &&
+                   UIW_RTR_READ == (int)MPA_RTR_READ,
+               "the API's values are those of mpa");
+
 static void fill_setup(struct uiw_conn *c, const struct sockaddr *addr,
                        const struct uiw_conn_param *p)
 {
@@ -343,7 +350,7 @@ static void fill_setup(struct uiw_conn *c, const struct sockaddr *addr,
                           .crc = spec->crc,
                           .rev = spec->rev,
                           .p2p = p->p2p && spec->rev >= MPA_REV_2,
-                          .rtr = MPA_RTR_WRITE | MPA_RTR_READ,
+                          .rtr = (uint8_t)(p->rtr != 0 ? p->rtr : MPA_RTR_WRITE | MPA_RTR_READ),
                           .ird = depth(p->ird, spec->ird),
                           .ord = depth(p->ord, spec->ord)};
     mpa_setup_init(&s->mpa, true, &cfg);
@@ -541,6 +548,7 @@ int uiw_conn_query(const struct uiw_conn *conn, struct uiw_conn_info *info)
                                    .rx_markers = a->rx_markers,
                                    .enhanced = a->enhanced,
                                    .p2p = a->p2p,
+                                   .rtr = a->p2p ? a->rtr : 0,
                                    .ird = a->ird,
                                    .ord = a->ord,
                                    .peer_ird = a->peer_ird,

@@ -483,11 +483,16 @@ struct uiw_conn_param {
     int ird, ord;                 /* 1..max, or UIW_DEPTH_DEFAULT, or UIW_DEPTH_NONE */
     void *user;                   /* of the connection's events */
     const struct sockaddr *local; /* connect only; may be NULL */
-    bool p2p; /* connect only: RFC 6581 peer-to-peer mode, the peer may send first */
+    bool p2p;     /* connect only: RFC 6581 peer-to-peer mode, the peer may send first */
+    unsigned rtr; /* with p2p: UIW_RTR_* that may be the first message; 0: Write or Read */
 };
 
+/* Kinds of the message without payload by which a peer-to-peer Initiator lets the other end send. A Send
+ * takes up no receive at a uiw; other peers may want one posted. */
+enum { UIW_RTR_SEND = 1, UIW_RTR_WRITE = 2, UIW_RTR_READ = 4 };
+
 /* Begins a connection of an idle QP (addresses as in uiw_listen()); ESTABLISHED, REJECTED or CONNECT_ERROR follows on ch. param may
- * be NULL. -EINVAL: QP not idle or bound already, private data or depth above the limit; -EAFNOSUPPORT:
+ * be NULL. -EINVAL: QP not idle or bound already, private data or depth above the limit, rtr; -EAFNOSUPPORT:
  * neither sockaddr_in nor sockaddr_in6, or the device has no address of that kind. */
 int uiw_connect(struct uiw_event_channel *ch, struct uiw_qp *qp, const struct sockaddr *addr,
                 const struct uiw_conn_param *param, struct uiw_conn **out);
@@ -515,6 +520,7 @@ struct uiw_conn_info {
     struct sockaddr_storage local, remote;
     unsigned mpa_revision;
     bool crc, tx_markers, rx_markers, enhanced, p2p;
+    unsigned rtr; /* p2p: which was sent; at the accepting end: which were agreed to */
     unsigned ird, ord, peer_ird, peer_ord;
     uint32_t emss, mulpdu;
     uint64_t tx_octets, rx_octets; /* of the stream, since the set-up */

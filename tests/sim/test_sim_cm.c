@@ -46,15 +46,15 @@ static void private_data(const char *keys, uint32_t max)
             ask[i] = pattern(i, 3);
             answer[i] = pattern(i, 100);
         }
-        struct uiw_conn_param pa = {ask,  lens[k], UIW_DEPTH_DEFAULT, UIW_DEPTH_DEFAULT, NULL,
-                                    NULL, false};
+        struct uiw_conn_param pa = {
+            ask, lens[k], UIW_DEPTH_DEFAULT, UIW_DEPTH_DEFAULT, NULL, NULL, false, 0};
         dial(&s, "198.18.0.2", 7174, &pa);
         wait_request(&s);
         assert_int_equal(s.side[1].last.private_len, lens[k]);
         assert_memory_equal(s.side[1].last.private_data, ask, lens[k]);
         uint32_t back = lens[ARRAY_LEN(lens) - 1 - k];
-        struct uiw_conn_param pb = {answer, back, UIW_DEPTH_DEFAULT, UIW_DEPTH_DEFAULT, NULL,
-                                    NULL,   false};
+        struct uiw_conn_param pb = {answer, back, UIW_DEPTH_DEFAULT, UIW_DEPTH_DEFAULT, NULL, NULL,
+                                    false,  0};
         unsigned before = s.side[0].established;
         assert_int_equal(uiw_accept(s.side[1].conn, s.side[1].qp, &pb), 0);
         sim_until(&s, &s.side[0].established, before + 1, 10000);
@@ -67,7 +67,7 @@ static void private_data(const char *keys, uint32_t max)
         sim_disconnect(&s, (int)(k % 2));
     }
     uint8_t over[513] = {0};
-    struct uiw_conn_param p = {over, max + 1, 0, 0, NULL, NULL, false};
+    struct uiw_conn_param p = {over, max + 1, 0, 0, NULL, NULL, false, 0};
     struct sockaddr_storage to = test_addr("198.18.0.2", 7174);
     sim_qps(&s, NULL);
     assert_int_equal(

@@ -138,6 +138,103 @@ static void test_responder_after_the_rtr(void **state)
     }
 }
 
+/* What the Initiator offers and what the Reply takes: the first of Write, Read, Send that is in both,
+ * else a Terminate. The answer to a Request with A=1 may have A=0, and then nothing is sent first. */
+static void offer(struct scene *c, unsigned offered, unsigned taken, bool a)
+{
+    static const uint8_t order[] = {MPA_RTR_WRITE, MPA_RTR_READ, MPA_RTR_SEND};
+    static const unsigned opcodes[] = {RDMAP_WRITE, RDMAP_READ_REQUEST, RDMAP_SEND};
+    struct uiw_conn_param p = {.p2p = true, .rtr = offered};
+    struct mpa_frame f = {.reply = true,
+                          .rev = 2,
+                          .crc = true,
+                          .enhanced = true,
+                          .p2p = a,
+                          .rtr = (uint8_t)taken,
+                          .ird = 4,
+                          .ord = 4};
+    struct uiw_conn_info info;
+    size_t k = 0;
+    c->b->established = c->b->failed = 0;
+    raw_answer(&c->r, &c->c, &p, &f);
+    while (k < 3 && (offered & taken & order[k]) == 0) {
+        k++;
+    }
+    if (a && k == 3) {
+        raw_terminate(&c->r, &c->c, &c->u, &c->t);
+        assert_true(verdict_is(c->t.v, LAYER_LLP, LLP_MPA, MPA_ERR_RTR));
+        sim_until(&c->s, &c->b->failed, 1, 1000);
+        return;
+    }
+    sim_until(&c->s, &c->b->established, 1, 1000);
+    uiw_conn_query(c->b->conn, &info);
+    assert_int_equal(info.p2p, a);
+    assert_int_equal(info.rtr, a ? order[k] : 0);
+    sim_post(&c->s, 1, UIW_WR_SEND, sim_sge(c->mr, c->mem, 4), (struct sim_at){0, 0});
+    assert_true(raw_next(&c->r, &c->c, &c->u));
+    bool sent = a && order[k] == MPA_RTR_SEND;
+    if (a && order[k] != MPA_RTR_WRITE) { /* raw_next() passes over the Write */
+        assert_int_equal(c->u.opcode, opcodes[k]);
+        assert_true(raw_next(&c->r, &c->c, &c->u));
+    }
+    assert_int_equal(c->u.opcode, RDMAP_SEND);
+    assert_int_equal(c->u.seg.plen, 4);
+    assert_int_equal(c->u.seg.hdr.msn, sent ? 2 : 1);
+}
+
+/* proves: ECM-6581-9.2-10 ECM-6581-9.2-11 */
+static void test_initiator_and_all_flags(void **state)
+{
+    (void)state;
+    struct scene *c = scene_open("mtu=1500");
+    for (unsigned offered = 1; offered < 8; offered++) {
+        for (unsigned taken = 0; taken < 16; taken++) {
+            offer(c, offered, taken & 7, taken < 8);
+            raw_hangup(&c->r, &c->c, true);
+            sim_drop(&c->s);
+        }
+    }
+    struct uiw_conn_param p = {.p2p = true, .rtr = 8};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(RAW_PORT)};
+    sim_qps(&c->s, NULL);
+    assert_int_equal(uiw_connect(c->b->ch, c->b->qp, (struct sockaddr *)&to, &p, &c->b->conn),
+                     -EINVAL);
+    scene_close(c);
+}
+
+/* Both ends ours, each kind: neither end has a completion of it, both can say what it was. */
+static void test_both_ends_of_an_rtr(void **state)
+{
+    (void)state;
+    static const unsigned kinds[] = {UIW_RTR_SEND, UIW_RTR_WRITE, UIW_RTR_READ};
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        struct sim s;
+        struct uiw_wc wc;
+        struct uiw_conn_info info[2];
+        uint8_t mem[8];
+        sim_open(&s, 1, "mtu=1500");
+        sim_connect(&s, &(struct uiw_conn_param){.p2p = true, .rtr = kinds[i]}, NULL);
+        struct uiw_mr *mr = sim_reg(&s, 0, mem, sizeof mem, UIW_ACCESS_LOCAL_WRITE);
+        struct uiw_mr *src = sim_reg(&s, 1, mem, sizeof mem, UIW_ACCESS_LOCAL_WRITE);
+        sim_recv(&s, 0, sim_sge(mr, mem, 8), 7);
+        sim_post(&s, 1, UIW_WR_SEND, sim_sge(src, mem, 4), (struct sim_at){0, 0}); /* it is first */
+        sim_poll(&s, 0, 1, &wc);
+        assert_int_equal(wc.wr_id, 7);
+        sim_poll(&s, 1, 1, &wc);
+        assert_int_equal(wc.opcode, UIW_WC_SEND);
+        for (int k = 0; k < 2; k++) {
+            uiw_conn_query(s.side[k].conn, &info[k]);
+            assert_true(info[k].p2p);
+            assert_int_equal(info[k].rtr, kinds[i]);
+            assert_int_equal(uiw_cq_poll(s.side[k].cq, 1, &wc), 0);
+        }
+        sim_drop(&s);
+        uiw_mr_dereg(mr);
+        uiw_mr_dereg(src);
+        sim_close(&s);
+    }
+}
+
 /* The Reply was good, but the Initiator cannot go on.
  * proves: ECM-6581-8-02 ECM-6581-9.3-01 REG-6580-3.3-01 */
 static void test_initiator_fails_itself(void **state)
@@ -198,6 +295,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reject),
         cmocka_unit_test(test_responder_after_the_rtr),
+        cmocka_unit_test(test_initiator_and_all_flags),
+        cmocka_unit_test(test_both_ends_of_an_rtr),
         cmocka_unit_test(test_initiator_fails_itself),
         cmocka_unit_test(test_responder_fails_itself),
     };
