@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +18,12 @@
 enum { SPIN_NS = 20000 };
 
 static const char *tool_name = "uiw";
-static volatile sig_atomic_t stopped;
+static atomic_bool stopped; /* threads look at it too */
 
 static void on_signal(int sig)
 {
     (void)sig;
-    stopped = 1;
+    atomic_store(&stopped, true);
 }
 
 void tool_init(const char *name)
@@ -40,7 +41,7 @@ void tool_init(const char *name)
 
 bool tool_stopped(void)
 {
-    return stopped != 0;
+    return atomic_load(&stopped);
 }
 
 static void say(const char *format, va_list args)
