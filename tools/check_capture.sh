@@ -24,6 +24,7 @@ check() {
 
 # pings SERVER-DEVICE CLIENT-DEVICE ADDRESS: with what the caller put into the environment at both ends.
 pings() {
+    : >"$DIR/server"
     timeout 60 "$PING" -s --device "$1" >"$DIR/server" 2>&1 &
     SERVER=$!
     for _ in {1..500}; do
@@ -80,6 +81,16 @@ check "UIW_PCAP is for devices without a file of their own" $?
 pings "$NET,ip=198.18.0.1,capture=/dev/full" "$NET,ip=198.18.0.2" 198.18.0.1 &&
     [[ $(grep -c 'capture /dev/full: No space left' "$DIR/server") -eq 1 ]]
 check "a full disk ends the capture, not the connection" $?
+
+UIW_PCAP=$DIR/p%p.pcapng pings "$NET,ip=198.18.0.1" "$NET,ip=198.18.0.2" 198.18.0.1 &&
+    files=("$DIR"/p[0-9]*.pcapng) && [[ ${#files[@]} -eq 2 ]] && shows "${files[0]}" && shows "${files[1]}"
+check "%p is the process id" $?
+
+UIW_PCAP=$DIR/same.pcapng pings "$NET,ip=198.18.0.1" "$NET,ip=198.18.0.2" 198.18.0.1
+[[ $? -ne 0 ]] && grep -q "capture $DIR/same.pcapng: another process writes it" "$DIR/client"
+check "two processes do not write one file" $?
+kill $SERVER
+wait $SERVER
 
 "$PING" -s --device "$NET,ip=198.18.0.1,capture=$DIR/none/x" >"$DIR/client" 2>&1
 [[ $? -ne 0 ]] && grep -q "capture $DIR/none/x: No such file" "$DIR/client"

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -146,22 +147,39 @@ static void file_free(struct file *f)
     free(f);
 }
 
-/* Nobody but the owner needs to read what passed; a device or pipe may be written to as well. */
+/* A descriptor of the file, emptied, or a negative errno. Two processes that write one file would make a
+ * mess of it; devices and pipes are the user's affair. */
+static int take_file(const char *path, struct stat *st)
+{
+    /* Nobody but the owner needs to read what passed. */
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return -errno;
+    }
+    if (fstat(fd, st) != 0 ||
+        (S_ISREG(st->st_mode) && (flock(fd, LOCK_EX | LOCK_NB) != 0 || ftruncate(fd, 0) != 0))) {
+        int error = errno;
+        close(fd);
+        return -error;
+    }
+    return fd;
+}
+
 static int file_open(const char *path, struct file **out)
 {
     struct stat st;
     if (stat(path, &st) == 0 && (*out = find(&st)) != NULL) {
         return 0;
     }
+    int fd = take_file(path, &st);
+    if (fd < 0) {
+        return fd;
+    }
     struct file *f = calloc(1, sizeof *f);
-    int fd = f != NULL ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
-    if (fd < 0 || fstat(fd, &st) != 0 || (f->out = fdopen(fd, "w")) == NULL) {
-        int error = f != NULL ? errno : ENOMEM;
-        if (fd >= 0) {
-            close(fd);
-        }
+    if (f == NULL || (f->out = fdopen(fd, "w")) == NULL) {
+        close(fd);
         free(f);
-        return -error;
+        return -ENOMEM;
     }
     f->buffer = malloc(BUFFER);
     if (f->buffer != NULL) {
@@ -184,6 +202,17 @@ static void file_put(struct file *f)
     }
 }
 
+/* %p in a path stands for the process id, so that one environment serves several processes. */
+static void expand(const char *path, char out[PATH_MAX])
+{
+    const char *mark = strstr(path, "%p");
+    if (mark == NULL) {
+        snprintf(out, PATH_MAX, "%s", path);
+    } else {
+        snprintf(out, PATH_MAX, "%.*s%d%s", (int)(mark - path), path, (int)getpid(), mark + 2);
+    }
+}
+
 /* --- the face --- */
 
 int capture_open(const char *path, const char *name, enum capture_kind kind, struct capture **out,
@@ -191,8 +220,10 @@ int capture_open(const char *path, const char *name, enum capture_kind kind, str
 {
     struct capture *c = calloc(1, sizeof *c);
     struct file *f = NULL;
+    char whole[PATH_MAX];
+    expand(path, whole);
     pthread_mutex_lock(&lock);
-    int r = c != NULL ? file_open(path, &f) : -ENOMEM;
+    int r = c != NULL ? file_open(whole, &f) : -ENOMEM;
     if (r == 0) {
         f->users++;
         put_interface(f, name, kind);
@@ -203,7 +234,9 @@ int capture_open(const char *path, const char *name, enum capture_kind kind, str
     }
     pthread_mutex_unlock(&lock);
     if (r != 0) {
-        snprintf(err, NET_ERR_TEXT, "capture %.180s: %s", path, strerror(-r));
+        snprintf(err, NET_ERR_TEXT, "capture %.180s: %s", whole,
+                 r == -EWOULDBLOCK ? "another process writes it (%p in a name is the process id)"
+                                   : strerror(-r));
         free(c);
     }
     return r;
