@@ -74,9 +74,13 @@ struct worker {
 };
 
 /* Rates while a run goes on, taken by the first worker. */
+struct window {
+    uint64_t at_ns, done; /* when it began, and what was done then */
+};
+
 struct sampling {
-    uint64_t at_ns, done; /* when the window began */
-    double peak;          /* messages a second */
+    struct window shown, counted; /* of the plot, and of the peak */
+    double peak;                  /* messages a second */
     struct sample *samples;
     unsigned count;
     uint64_t every_ns;

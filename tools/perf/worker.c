@@ -5,8 +5,9 @@
 
 #include "session.h"
 
-/* A window has many bursts of completions, else its rate would be that of chance. */
-enum { WINDOW_NS = 10000000, WINDOW_BURSTS = 16, BURST_OCTETS = 256 << 10 };
+/* Completions come in bursts, and when this thread had to wait for a processor up to a whole depth of them
+ * at once; a window has many times that, else its rate would be that of chance. */
+enum { WINDOW_NS = 10000000, SHOWN_BURSTS = 16, PEAK_DEPTHS = 8, BURST_OCTETS = 256 << 10 };
 
 static void take(struct worker *w, const struct uiw_wc *wc, int n)
 {
@@ -77,11 +78,9 @@ static uint64_t all_done(struct session *s)
     return n;
 }
 
-static void keep_sample(struct sampling *g, uint64_t since, uint64_t now, uint64_t done)
+static void keep_sample(struct sampling *g, uint64_t since, double rate)
 {
-    struct sample *last = g->count > 0 ? &g->samples[g->count - 1] : NULL;
-
-    if (last != NULL && since - last->ns < g->every_ns)
+    if (g->count > 0 && since - g->samples[g->count - 1].ns < g->every_ns)
         return;
     if (g->count == STATS_SAMPLES) {
         for (unsigned i = 0; i < STATS_SAMPLES / 2; i++)
@@ -90,26 +89,36 @@ static void keep_sample(struct sampling *g, uint64_t since, uint64_t now, uint64
         g->every_ns *= 2;
         return;
     }
-    g->samples[g->count++] = (struct sample){
-        .ns = since, .rate = (double)(done - g->done) * 1e9 / (double)(now - g->at_ns)};
+    g->samples[g->count++] = (struct sample){.ns = since, .rate = rate};
+}
+
+/* The rate since the window began, when it has that many messages; it then begins anew. Else 0. */
+static double window(struct window *win, uint64_t now, uint64_t done, uint64_t least)
+{
+    double rate;
+
+    if (now - win->at_ns < WINDOW_NS || done - win->done < least)
+        return 0;
+    rate = (double)(done - win->done) * 1e9 / (double)(now - win->at_ns);
+    *win = (struct window){.at_ns = now, .done = done};
+    return rate;
 }
 
 static void sample(struct worker *w, uint64_t now)
 {
     struct sampling *g = &w->s->sampling;
-    uint64_t done;
+    uint64_t done, burst = (uint64_t)w->cq_mod * w->s->nlinks;
+    uint64_t depth = (uint64_t)w->limit * w->s->nlinks;
     double rate;
 
-    if (w->index != 0 || now - g->at_ns < WINDOW_NS)
+    if (w->index != 0 || now - g->shown.at_ns < WINDOW_NS)
         return;
     done = all_done(w->s);
-    if (done - g->done < (uint64_t)WINDOW_BURSTS * w->cq_mod * w->s->nlinks)
-        return;
-    rate = (double)(done - g->done) * 1e9 / (double)(now - g->at_ns);
+    rate = window(&g->shown, now, done, SHOWN_BURSTS * burst);
+    if (rate > 0)
+        keep_sample(g, now - w->begin_ns, rate);
+    rate = window(&g->counted, now, done, PEAK_DEPTHS * depth);
     g->peak = rate > g->peak ? rate : g->peak;
-    keep_sample(g, now - w->begin_ns, now, done);
-    g->at_ns = now;
-    g->done = done;
 }
 
 void worker_begin(struct worker *w)
@@ -120,8 +129,10 @@ void worker_begin(struct worker *w)
     meet(w);
     w->begin_ns = tool_now_ns();
     if (w->index == 0) {
-        s->sampling = (struct sampling){
-            .samples = s->sampling.samples, .at_ns = w->begin_ns, .every_ns = WINDOW_NS};
+        s->sampling = (struct sampling){.samples = s->sampling.samples,
+                                        .shown.at_ns = w->begin_ns,
+                                        .counted.at_ns = w->begin_ns,
+                                        .every_ns = WINDOW_NS};
         if (!s->server)
             s->cpu_begin_ns = stats_cpu_ns();
     }
