@@ -85,7 +85,7 @@ static bool set_mac(struct devspec *s, const char *value)
 static bool set_mtu(struct devspec *s, const char *value)
 {
     unsigned long n;
-    if (s->net.kind == NET_TAP || !number(value, 65535, &n) || n < 576) {
+    if (s->net.kind == NET_TAP || s->net.kind == NET_PCAP || !number(value, 65535, &n) || n < 576) {
         return false;
     }
     s->net.mtu = (uint32_t)n;
@@ -187,7 +187,7 @@ static const struct key keys[] = {
      set_ip, true},
     {"gw", "an IPv4 or IPv6 address", set_gw, true},
     {"mac", "six hex octets of a unicast address, as 02:00:00:00:00:01", set_mac, false},
-    {"mtu", "576..65535; not for tap, which takes the interface's", set_mtu, false},
+    {"mtu", "576..65535; not for tap and pcap, which take the interface's", set_mtu, false},
     {"capture", "the path of a file, of up to 255 octets", set_capture, false},
     {"progress", "threaded or polled", set_progress, false},
     {"crc", "on or off", set_crc, false},
@@ -236,7 +236,8 @@ static int set_name(struct devspec *s, const char *kind, const char *name)
         const char *kind;
         enum net_kind value;
         size_t max;
-    } kinds[] = {{"tap", NET_TAP, 15}, {"shm", NET_SHM, 80}, {"pair", NET_PAIR, 80}};
+    } kinds[] = {
+        {"tap", NET_TAP, 15}, {"pcap", NET_PCAP, 15}, {"shm", NET_SHM, 80}, {"pair", NET_PAIR, 80}};
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         if (strcmp(kinds[i].kind, kind) == 0) {
             if (name[0] == '\0' || strlen(name) > kinds[i].max) {
@@ -250,7 +251,7 @@ static int set_name(struct devspec *s, const char *kind, const char *name)
             return 0;
         }
     }
-    return fail(EINVAL, "device string: unknown kind \"%s\"; known: tap shm pair", kind);
+    return fail(EINVAL, "device string: unknown kind \"%s\"; known: tap pcap shm pair", kind);
 }
 
 static int check_ip4(const struct net_cfg *net)

@@ -48,6 +48,9 @@ const char *uiw_version(void);
  * A device is opened from one string, KIND:NAME[,KEY=VALUE]...
  *
  *   tap:IFNAME,ip=ADDRESS[/LEN]   a TAP interface that exists and is up; gw= mac=
+ *   pcap:IFNAME,ip=ADDRESS[/LEN]  any Ethernet interface that is up, through libpcap, beside the kernel and
+ *                                 with a MAC address of its own; gw= mac=. Reaches what is on the wire of
+ *                                 that interface, not this host's own addresses on it
  *   shm:/NAME,ip=ADDRESS[/LEN]    two processes of this host through shared memory; mtu= mac=. They meet
  *                                 at /dev/shm/uiw-NAME, or at the socket whose whole path is given
  *   pair:NAME,ip=ADDRESS[/LEN]    the two ends of a wire inside this process; mtu= mac=

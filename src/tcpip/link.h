@@ -44,17 +44,21 @@ struct link_ops {
 
 struct link {
     const struct link_ops *ops;
-    int fd;         /* readable when there is something to do; -1: none */
-    uint32_t mtu;   /* largest IP datagram, at most LINK_MTU_MAX */
-    bool memory;    /* frames stay in memory: no checksum, no segmentation needed */
-    bool up;        /* the other end is there, as far as the link knows */
-    bool gone;      /* for good; up is false then */
-    uint32_t epoch; /* counts how often it came up: the neighbours are to be told */
+    int fd;           /* readable when there is something to do; -1: none */
+    uint32_t mtu;     /* largest IP datagram, at most LINK_MTU_MAX; may change in a tick() */
+    bool memory;      /* frames stay in memory: no checksum, no segmentation needed */
+    bool up;          /* the other end is there, as far as the link knows */
+    bool gone;        /* for good; up is false then */
+    uint32_t epoch;   /* counts how often it came up: the neighbours are to be told */
+    uint32_t resumed; /* counts how often it works again with the other end still there */
 };
 
 /* Each returns 0 and a link, or a negative errno and a line in err. */
 int link_tap_open(const struct net_cfg *cfg, struct link **out, char err[NET_ERR_TEXT]);
 int link_shm_open(const struct net_cfg *cfg, struct link **out, char err[NET_ERR_TEXT]);
+/* mac: ours, to be told from the interface's own. */
+int link_pcap_open(const struct net_cfg *cfg, const uint8_t mac[6], struct link **out,
+                   char err[NET_ERR_TEXT]);
 int link_pair_open(const struct net_cfg *cfg, struct link **out, char err[NET_ERR_TEXT]);
 
 #endif

@@ -5,24 +5,22 @@
 #include <fcntl.h>
 #include <linux/if_tun.h>
 #include <net/if.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/log.h"
-#include "tcpip/link.h"
+#include "tcpip/iface.h"
 
 enum { VNET_LEN = sizeof(struct virtio_net_hdr) };
 
 struct link_tap {
     struct link base;
     struct frame *spare; /* for the next read */
+    struct iface iface;
     bool full;
     uint64_t lost;
-    char name[IFNAMSIZ];
 };
 
 static struct link_tap *tap_of(struct link *l)
@@ -31,20 +29,6 @@ static struct link_tap *tap_of(struct link *l)
 }
 
 /* --- receive --- */
-
-/* The interface was removed: its descriptor would be readable for ever. Whoever waits on that gets
- * one that is quiet instead. */
-static void device_gone(struct link_tap *t)
-{
-    log_line(LOG_ERROR, "tap %s: the interface was removed", t->name);
-    t->base.up = false;
-    t->base.gone = true;
-    int quiet = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (quiet >= 0) {
-        (void)dup3(quiet, t->base.fd, O_CLOEXEC);
-        close(quiet);
-    }
-}
 
 /* The header that the kernel puts in front lies just before the frame in the buffer. */
 static struct frame *read_frame(struct link_tap *t)
@@ -57,7 +41,7 @@ static struct frame *read_frame(struct link_tap *t)
     ssize_t n = read(t->base.fd, f->data - VNET_LEN, FRAME_ROOM + VNET_LEN);
     if (n < VNET_LEN) {
         if (n < 0 && errno == EBADFD) {
-            device_gone(t);
+            iface_gone(&t->iface, &t->base);
         }
         return NULL;
     }
@@ -117,7 +101,9 @@ static bool tap_ready(struct link *l)
 
 static void tap_tick(struct link *l)
 {
-    tap_of(l)->full = false;
+    struct link_tap *t = tap_of(l);
+    t->full = false;
+    iface_follow(&t->iface, l);
 }
 
 static int tap_due(const struct link *l)
@@ -144,7 +130,8 @@ static void tap_close(struct link *l)
     if (t->spare != NULL) {
         frame_free(t->spare);
     }
-    log_line(LOG_DEBUG, "tap %s: %llu frames lost", t->name, (unsigned long long)t->lost);
+    log_line(LOG_DEBUG, "tap %s: %llu frames lost", t->iface.name, (unsigned long long)t->lost);
+    iface_close(&t->iface);
     close(l->fd);
     free(t);
 }
@@ -154,104 +141,56 @@ static const struct link_ops tap_ops = {tap_rx,    tap_tx,   tap_ready, tap_slee
 
 /* --- opening --- */
 
-__attribute__((format(printf, 4, 5))) static int fault(char err[NET_ERR_TEXT], int error,
-                                                       const char *name, const char *fmt, ...)
+/* The interface is there, or TUNSETIFF would quietly make a new one that goes away with us, and has no
+ * address or bridge. */
+static int attach(struct link_tap *t, char err[NET_ERR_TEXT])
 {
-    int n = snprintf(err, NET_ERR_TEXT, "tap %.20s: ", name);
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(err + n, (size_t)(NET_ERR_TEXT - n), fmt, ap);
-    va_end(ap);
-    return -error;
-}
-
-/* The interface must be there and up: TUNSETIFF would quietly make a new one that goes away with
- * us, and has no address or bridge. */
-static int check_device(const struct net_cfg *cfg, struct ifreq *rq, char err[NET_ERR_TEXT])
-{
-    const char *name = cfg->name;
-    int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (s < 0) {
-        return fault(err, errno, name, "socket: %m");
-    }
-    int error = 0;
-    if (ioctl(s, SIOCGIFFLAGS, rq) != 0) {
-        error = errno;
-    } else if ((rq->ifr_flags & IFF_UP) == 0) {
-        error = ENETDOWN;
-    } else if (ioctl(s, SIOCGIFMTU, rq) != 0) {
-        error = errno;
-    }
-    close(s);
-    if (error == ENODEV) {
-        return fault(err, ENODEV, name,
-                     "no such interface; \"ip tuntap add %s mode tap\" and \"ip link set %s up\" "
-                     "make one",
-                     name, name);
-    }
-    if (error == ENETDOWN) {
-        return fault(err, ENETDOWN, name, "the interface is down; ip link set %s up", name);
-    }
-    if (error != 0) {
-        return fault(err, error, name, "cannot be queried: %s", strerror(error));
-    }
-    return 0;
-}
-
-static int attach(struct link_tap *t, struct ifreq *rq, char err[NET_ERR_TEXT])
-{
+    struct iface *i = &t->iface;
+    struct ifreq rq = {.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
+    strcpy(rq.ifr_name, i->name);
     t->base.fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (t->base.fd < 0) {
-        return fault(err, errno, t->name, "/dev/net/tun: %s", strerror(errno));
+        return iface_fault(i, err, errno, "/dev/net/tun: %s", strerror(errno));
     }
-    rq->ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
-    if (ioctl(t->base.fd, TUNSETIFF, rq) == 0) {
+    if (ioctl(t->base.fd, TUNSETIFF, &rq) == 0) {
         return 0;
     }
     int error = errno;
     switch (error) {
     case EINVAL:
-        return fault(err, ENOTTY, t->name,
-                     "the interface is no TAP, or one with other options (multi_queue?)");
+        return iface_fault(i, err, ENOTTY,
+                           "the interface is no TAP, or one with other options (multi_queue?)");
     case EPERM:
-        return fault(err, EPERM, t->name,
-                     "no permission; it takes root, CAP_NET_ADMIN or an interface of your own "
-                     "(ip tuntap add %s mode tap user NAME)",
-                     t->name);
-    case EBUSY: return fault(err, EBUSY, t->name, "in use by another process");
-    default: return fault(err, error, t->name, "TUNSETIFF: %s", strerror(error));
+        return iface_fault(
+            i, err, EPERM,
+            "no permission; it takes root, CAP_NET_ADMIN or an interface of your own "
+            "(ip tuntap add %s mode tap user NAME)",
+            t->iface.name);
+    case EBUSY: return iface_fault(i, err, EBUSY, "in use by another process");
+    default: return iface_fault(i, err, error, "TUNSETIFF: %s", strerror(error));
     }
 }
 
 static int set_offloads(struct link_tap *t, char err[NET_ERR_TEXT])
 {
+    const struct iface *i = &t->iface;
     int len = VNET_LEN;
     if (ioctl(t->base.fd, TUNSETVNETHDRSZ, &len) != 0 ||
         ioctl(t->base.fd, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6) != 0) {
-        return fault(err, errno, t->name, "the kernel refuses segmentation offload: %s",
-                     strerror(errno));
+        return iface_fault(i, err, errno, "the kernel refuses segmentation offload: %s",
+                           strerror(errno));
     }
     return 0;
 }
 
 static int tap_setup(struct link_tap *t, const struct net_cfg *cfg, char err[NET_ERR_TEXT])
 {
-    struct ifreq rq = {0};
-    if (strlen(cfg->name) >= sizeof rq.ifr_name) {
-        return fault(err, ENODEV, cfg->name, "no interface has a name that long");
+    int r = iface_open(&t->iface, cfg,
+                       "\"ip tuntap add NAME mode tap\" and \"ip link set NAME up\" make one", err);
+    if (r == 0) {
+        t->base.mtu = iface_mtu(&t->iface);
+        r = attach(t, err);
     }
-    strcpy(rq.ifr_name, cfg->name);
-    strcpy(t->name, cfg->name);
-    int r = check_device(cfg, &rq, err);
-    if (r != 0) {
-        return r;
-    }
-    uint32_t mtu = (uint32_t)rq.ifr_mtu;
-    if (cfg->mtu > mtu) {
-        return fault(err, EINVAL, t->name, "MTU %u asked for, the interface has %u", cfg->mtu, mtu);
-    }
-    t->base.mtu = min_u32(cfg->mtu != 0 ? cfg->mtu : mtu, LINK_MTU_MAX);
-    r = attach(t, &rq, err);
     return r != 0 ? r : set_offloads(t, err);
 }
 
@@ -259,7 +198,8 @@ int link_tap_open(const struct net_cfg *cfg, struct link **out, char err[NET_ERR
 {
     struct link_tap *t = calloc(1, sizeof *t);
     if (t == NULL) {
-        return fault(err, ENOMEM, cfg->name, "out of memory");
+        snprintf(err, NET_ERR_TEXT, "tap %.80s: out of memory", cfg->name);
+        return -ENOMEM;
     }
     t->base.ops = &tap_ops;
     t->base.fd = -1;
@@ -269,6 +209,7 @@ int link_tap_open(const struct net_cfg *cfg, struct link **out, char err[NET_ERR
         if (t->base.fd >= 0) {
             close(t->base.fd);
         }
+        iface_close(&t->iface);
         free(t);
         return r;
     }

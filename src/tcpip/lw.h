@@ -67,8 +67,8 @@ struct lw_net {
     struct capture *capture;              /* or NULL */
     struct link_tx tx;
     uint8_t tx_head[VNET_HDR_MAX];
-    uint32_t batch; /* frames to take at the next turn */
-    uint32_t epoch; /* of the link, as far as handled */
+    uint32_t batch;               /* frames to take at the next turn */
+    uint32_t epoch, resumed, mtu; /* of the link, as far as handled */
     bool link_up;
     bool link_full;
     uint64_t tick_at;
@@ -97,9 +97,10 @@ struct lw_stream {
     struct tcp_pcb *pcb;          /* NULL: gone, or not there yet */
     struct lw_listener *listener; /* NULL: accepted, or ours */
     bool up, fin_in, fin_out, fin_sent, closed;
-    bool gone;    /* lwIP has freed the pcb, and may say why in a moment */
-    bool settled; /* the pcb's MSS is our virtual one */
-    bool orphan;  /* closed by its owner: only delivers what is queued */
+    bool gone;         /* lwIP has freed the pcb, and may say why in a moment */
+    bool settled;      /* the pcb's MSS is our virtual one */
+    uint16_t peer_mss; /* as the peer said, before that */
+    bool orphan;       /* closed by its owner: only delivers what is queued */
     bool want_room;
     uint64_t deadline; /* while timed */
     uint8_t syns;      /* retransmissions of the SYN, as far as handled */
@@ -192,6 +193,8 @@ void lw_stream_flush(struct lw_stream *s);
 void lw_streams_reap(struct lw_net *net);
 void lw_stream_link_down(struct lw_stream *s);
 void lw_stream_link_up(struct lw_stream *s);
+void lw_stream_resume(struct lw_stream *s); /* the interface is up again */
+void lw_stream_mtu(struct lw_stream *s);    /* the link's MTU has changed */
 void lw_stream_timer(struct lw_stream *s, uint64_t now);
 void lw_stream_deadline(struct lw_stream *s, uint64_t at);
 void lw_shutdown(struct net_stream *s);

@@ -66,9 +66,11 @@ static void choose_mac(const struct net_cfg *cfg, uint8_t mac[6])
 
 static int link_open(const struct net_cfg *cfg, struct link **out, char err[NET_ERR_TEXT])
 {
+    uint8_t mac[6];
     switch (cfg->kind) {
     case NET_TAP: return link_tap_open(cfg, out, err);
     case NET_SHM: return link_shm_open(cfg, out, err);
+    case NET_PCAP: choose_mac(cfg, mac); return link_pcap_open(cfg, mac, out, err);
     case NET_PAIR: break;
     }
     return link_pair_open(cfg, out, err);
@@ -184,10 +186,27 @@ static void each_stream(struct lw_net *net, void (*fn)(struct lw_stream *))
     }
 }
 
+/* The interface is there again, and the peers may be: what was lost is sent again at once. */
+static void watch_interface(struct lw_net *net)
+{
+    const struct link *l = net->link;
+    if (l->mtu != net->mtu) {
+        net->mtu = l->mtu;
+        each_stream(net, lw_stream_mtu);
+    }
+    if (l->resumed != net->resumed) {
+        net->resumed = l->resumed;
+        lw_nd_restart(net);
+        lw_announce(net);
+        each_stream(net, lw_stream_resume);
+    }
+}
+
 /* The peer of a link that goes down is a process, and it is gone for sure. */
 static void watch_link(struct lw_net *net)
 {
     const struct link *l = net->link;
+    watch_interface(net);
     if (net->link_up && (!l->up || l->epoch != net->epoch)) {
         net->link_up = false;
         each_stream(net, lw_stream_link_down);
@@ -391,6 +410,7 @@ int lw_open(const struct net_cfg *cfg, struct net **out, char err[NET_ERR_TEXT])
     }
     net->link_up = net->link->up;
     net->epoch = net->link->epoch;
+    net->mtu = net->link->mtu;
     if (cfg->capture[0] != '\0') {
         r = capture_open(cfg->capture, net->label, CAPTURE_ETHERNET, &net->capture, err);
     }

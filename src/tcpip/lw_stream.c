@@ -189,6 +189,14 @@ void lw_stream_link_up(struct lw_stream *s)
     }
 }
 
+/* As if the retransmission timer had run out: it may have come far by doubling. */
+void lw_stream_resume(struct lw_stream *s)
+{
+    if (s->pcb != NULL && s->pcb->unacked != NULL && s->pcb->rtime < s->pcb->rto) {
+        s->pcb->rtime = s->pcb->rto;
+    }
+}
+
 /* --- callbacks of lwIP --- */
 
 static err_t on_recv(void *arg, struct tcp_pcb *pcb, struct pbuf *p, err_t err)
@@ -221,6 +229,22 @@ static err_t on_sent(void *arg, struct tcp_pcb *pcb, u16_t len)
     return ERR_OK;
 }
 
+static void set_emss(struct lw_stream *s)
+{
+    uint32_t room = lw_mss(s->net, IP_IS_V6(&s->pcb->remote_ip));
+    uint32_t emss = max_u32(min_u32(s->peer_mss, room), LW_SEG_MIN);
+    /* FPDUs are multiples of 4: only segments that are, too, begin with one (RFC 5044 sec 5.1). */
+    s->base.emss = min_u32(emss, LW_SEG_MAX) & ~3u;
+}
+
+/* What is sent from now on is cut to the new size, also what is sent again. */
+void lw_stream_mtu(struct lw_stream *s)
+{
+    if (s->pcb != NULL) {
+        set_emss(s);
+    }
+}
+
 void lw_stream_attach(struct lw_stream *s, struct tcp_pcb *pcb)
 {
     s->pcb = pcb;
@@ -235,10 +259,8 @@ void lw_stream_attach(struct lw_stream *s, struct tcp_pcb *pcb)
     pcb->keep_idle = KEEP_IDLE_MS;
     pcb->keep_intvl = KEEP_INTERVAL_MS;
     pcb->keep_cnt = KEEP_PROBES;
-    s->base.emss =
-        max_u32(min_u32(pcb->mss, lw_mss(s->net, IP_IS_V6(&pcb->remote_ip))), LW_SEG_MIN);
-    /* FPDUs are multiples of 4: only segments that are, too, begin with one (RFC 5044 sec 5.1). */
-    s->base.emss = min_u32(s->base.emss, LW_SEG_MAX) & ~3u;
+    s->peer_mss = pcb->mss;
+    set_emss(s);
     lw_addr_fill(&s->base.local, &pcb->local_ip, pcb->local_port);
     lw_addr_fill(&s->base.remote, &pcb->remote_ip, pcb->remote_port);
 }

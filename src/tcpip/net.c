@@ -8,7 +8,8 @@
 
 #include "tcpip/net_base.h"
 
-static const char *const kind_names[] = {[NET_TAP] = "tap", [NET_SHM] = "shm", [NET_PAIR] = "pair"};
+static const char *const kind_names[] = {
+    [NET_TAP] = "tap", [NET_SHM] = "shm", [NET_PAIR] = "pair", [NET_PCAP] = "pcap"};
 
 const char *net_kind_name(enum net_kind kind)
 {

@@ -9,14 +9,14 @@
 
 #include "base/base.h"
 
-enum net_kind { NET_TAP, NET_SHM, NET_PAIR };
+enum net_kind { NET_TAP, NET_SHM, NET_PAIR, NET_PCAP };
 
 enum { NET_NAME_MAX = 108, NET_PATH_MAX = 256, NET_ERR_TEXT = 256 };
 
 /* A device's network side. Zero fields mean "the default". */
 struct net_cfg {
     enum net_kind kind;
-    /* TAP: the interface. shm: the path of a UNIX socket that the two processes meet at, or a name,
+    /* TAP, pcap: the interface. shm: the path of a UNIX socket that the two processes meet at, or a name,
      * with or without a slash in front, that stands for /dev/shm/uiw-NAME. pair: name of the wire. */
     char name[NET_NAME_MAX];
     struct in_addr ip; /* this, ip6 or both */
@@ -28,7 +28,7 @@ struct net_cfg {
     uint8_t prefix6; /* 64..128, 0: 64 */
     struct in6_addr gw6;
     uint8_t mac[6]; /* all zero: derived from kind, name and ip, so that it survives a restart */
-    uint32_t mtu;   /* 0: what the link has (TAP: the device's; shm, pair: 65535) */
+    uint32_t mtu;   /* 0: what the link has (TAP, pcap: the interface's; shm, pair: 65535) */
     char capture[NET_PATH_MAX]; /* pcapng file for all that is sent and received; empty: none */
 };
 

@@ -87,6 +87,12 @@ bool vnet_tcp_sum_ok(const uint8_t *f, const struct vnet_tcp *t)
     return vnet_sum_end(vnet_sum(pseudo_sum(f, t), f + t->l4, t->end - t->l4)) == 0;
 }
 
+bool vnet_tcp_sum_partial(const uint8_t *f, const struct vnet_tcp *t)
+{
+    uint16_t s = sum_fold(pseudo_sum(f, t));
+    return memcmp(f + t->l4 + 16, &s, 2) == 0;
+}
+
 void vnet_put_ip_sum(uint8_t *f, const struct vnet_tcp *t)
 {
     if (!t->v6) {

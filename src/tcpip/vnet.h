@@ -43,6 +43,9 @@ uint16_t vnet_sum_end(uint64_t sum);
 /* The TCP checksum of a whole frame is right. */
 bool vnet_tcp_sum_ok(const uint8_t *f, const struct vnet_tcp *t);
 
+/* Its checksum field has the sum of the pseudo header, as vnet_offload() leaves it. */
+bool vnet_tcp_sum_partial(const uint8_t *f, const struct vnet_tcp *t);
+
 /* Writes the length of the IP packet as t has it. */
 void vnet_put_length(uint8_t *f, const struct vnet_tcp *t);
 
