@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Throughput and round trips of a stream of src/tcpip, without any layer above.
- *   net_stream                                  both ends, over shared memory
- *   net_stream KIND NAME IP ROLE [PEER] [opts]  one end; KIND tap or shm; ROLE source, sink, ping or
- *                                               echo; with PEER it connects, else it listens
- * opts: t=SECONDS n=OCTETS (of a piece or a ping) lend=1 spin=1 port=N */
+ *   net_stream                                  both ends, over shared memory and over sockets
+ *   net_stream KIND NAME IP ROLE [PEER] [opts]  one end; KIND tap, shm or sock (NAME - there); ROLE
+ *                                               source, sink, ping or echo; with PEER it connects, else
+ *                                               it listens
+ * opts: t=SECONDS n=OCTETS (of a piece or a ping) lend=1 spin=1 port=N cc=NAME (sock only) */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@ struct run {
     double seconds;
     uint32_t piece;
     bool lend, spin;
+    unsigned wait_ms; /* for the other end to listen */
     uint16_t port;
 
     struct net *net;
@@ -214,6 +216,7 @@ static int run(struct run *r)
 {
     r->memory = calloc(1, 65536);
     r->rtt = malloc(MOST_PINGS * sizeof *r->rtt);
+    usleep(r->wait_ms * 1000);
     if (r->memory == NULL || r->rtt == NULL || open_net(r) != 0) {
         return 1;
     }
@@ -239,15 +242,22 @@ static int run(struct run *r)
 
 /* --- both ends --- */
 
-static int both(enum role here, enum role there, const char *name)
+static int both(enum net_kind kind, enum role here, enum role there, const char *name)
 {
+    static const char *const ip[2][2] = {{"198.18.3.1", "198.18.3.2"}, {"127.0.0.1", "127.0.0.1"}};
+    const char *const *at = ip[kind == NET_SOCK];
     struct run r = {
-        .cfg = {.kind = NET_SHM}, .seconds = 2, .piece = here == PING ? 64 : 60000, .port = 5201};
-    snprintf(r.cfg.name, sizeof r.cfg.name, "bench-%s-%d", name, (int)getpid());
+        .cfg = {.kind = kind}, .seconds = 2, .piece = here == PING ? 64 : 60000, .port = 5201};
+    if (kind == NET_SOCK) {
+        r.lend = true;
+    } else {
+        snprintf(r.cfg.name, sizeof r.cfg.name, "bench-%s-%d", name, (int)getpid());
+    }
     pid_t pid = fork();
     r.role = pid == 0 ? there : here;
-    inet_pton(AF_INET, pid == 0 ? "198.18.3.2" : "198.18.3.1", &r.cfg.ip);
-    r.peer = pid == 0 ? NULL : "198.18.3.2";
+    inet_pton(AF_INET, at[pid == 0], &r.cfg.ip);
+    r.peer = pid == 0 ? NULL : at[1];
+    r.wait_ms = pid != 0 && kind == NET_SOCK ? 200 : 0;
     int code = run(&r);
     if (pid == 0) {
         exit(code);
@@ -259,10 +269,12 @@ static int both(enum role here, enum role there, const char *name)
 static int one(int argc, char **argv)
 {
     static const char *const roles[] = {"source", "sink", "ping", "echo"};
-    struct run r = {.cfg = {.kind = strcmp(argv[1], "tap") == 0 ? NET_TAP : NET_SHM},
+    struct run r = {.cfg = {.kind = strcmp(argv[1], "tap") == 0    ? NET_TAP
+                                    : strcmp(argv[1], "sock") == 0 ? NET_SOCK
+                                                                   : NET_SHM},
                     .seconds = 2,
                     .port = 5201};
-    snprintf(r.cfg.name, sizeof r.cfg.name, "%s", argv[2]);
+    snprintf(r.cfg.name, sizeof r.cfg.name, "%s", strcmp(argv[2], "-") == 0 ? "" : argv[2]);
     inet_pton(AF_INET, argv[3], &r.cfg.ip);
     while (r.role < ECHO && strcmp(roles[r.role], argv[4]) != 0) {
         r.role++;
@@ -279,6 +291,7 @@ static int one(int argc, char **argv)
         case 'n': r.piece = (uint32_t)atoi(v + 1); break;
         case 'l': r.lend = atoi(v + 1) != 0; break;
         case 's': r.spin = atoi(v + 1) != 0; break;
+        case 'c': snprintf(r.cfg.cc, sizeof r.cfg.cc, "%s", v + 1); break;
         case 'p': r.port = (uint16_t)atoi(v + 1); break;
         default: return 2;
         }
@@ -292,5 +305,6 @@ int main(int argc, char **argv)
     if (argc >= 5) {
         return one(argc, argv);
     }
-    return both(SOURCE, SINK, "bulk") | both(PING, ECHO, "ping");
+    return both(NET_SHM, SOURCE, SINK, "bulk") | both(NET_SHM, PING, ECHO, "ping") |
+           both(NET_SOCK, SOURCE, SINK, "") | both(NET_SOCK, PING, ECHO, "");
 }

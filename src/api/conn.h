@@ -68,6 +68,7 @@ struct conn_tx {
     uint32_t sge, sge_off;     /* WR: where its payload goes on */
     bool imm;                  /* WR: the Immediate Data of it */
     bool lent;                 /* some of it was lent to TCP */
+    uint64_t lent_to;          /* stream offset behind that */
     bool response_turn;        /* a response goes before the next WR */
     uint8_t small[CONN_SMALL]; /* payload of our own making */
 };

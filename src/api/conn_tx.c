@@ -351,13 +351,14 @@ static bool send_lent(struct uiw_conn *c, const uint8_t *hdr, uint32_t hlen, str
             return false;
         }
     }
+    c->tx.lent = true;
+    c->tx.lent_to = net_tx_queued(c->stream);
     uint8_t *end = net_tx_reserve(c->stream, tail_len);
     if (end == NULL) {
         return false;
     }
     memcpy(end, tail, tail_len);
     net_tx_commit(c->stream, tail_len);
-    c->tx.lent = true;
     return true;
 }
 
@@ -419,7 +420,7 @@ static void wr_done(struct uiw_conn *c)
         tx->active = true;
     } else if (!awaits_response(e)) {
         e->state = tx->lent ? WQE_LENT : WQE_DONE;
-        e->done_at = net_tx_queued(c->stream);
+        e->done_at = tx->lent_to;
         qp_reap(c->qp, net_tx_acked(c->stream));
     }
 }

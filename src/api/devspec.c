@@ -63,6 +63,9 @@ static bool set_ip(struct devspec *s, const char *value)
 
 static bool set_gw(struct devspec *s, const char *value)
 {
+    if (s->net.kind == NET_SOCK) {
+        return false;
+    }
     return is_ip6(value) ? inet_pton(AF_INET6, value, &s->net.gw6) == 1
                          : inet_pton(AF_INET, value, &s->net.gw) == 1;
 }
@@ -73,7 +76,7 @@ static bool set_mac(struct devspec *s, const char *value)
     int end = 0;
     if (sscanf(value, "%2x:%2x:%2x:%2x:%2x:%2x%n", &m[0], &m[1], &m[2], &m[3], &m[4], &m[5],
                &end) != 6 ||
-        value[end] != '\0' || (m[0] & 1) != 0) {
+        value[end] != '\0' || (m[0] & 1) != 0 || s->net.kind == NET_SOCK) {
         return false;
     }
     for (int i = 0; i < 6; i++) {
@@ -99,6 +102,17 @@ static bool set_capture(struct devspec *s, const char *value)
         return false;
     }
     memcpy(s->net.capture, value, n + 1);
+    return true;
+}
+
+/* Whether the kernel has it is seen when the device is opened. */
+static bool set_cc(struct devspec *s, const char *value)
+{
+    size_t n = strlen(value);
+    if (s->net.kind != NET_SOCK || n == 0 || n >= sizeof s->net.cc) {
+        return false;
+    }
+    memcpy(s->net.cc, value, n + 1);
     return true;
 }
 
@@ -185,10 +199,13 @@ static const struct key keys[] = {
      "an IPv4 address with an optional prefix length 1..30, as 198.18.0.2/24, or an IPv6 address "
      "with an optional prefix length 64..128, as fd00::2/64",
      set_ip, true},
-    {"gw", "an IPv4 or IPv6 address", set_gw, true},
-    {"mac", "six hex octets of a unicast address, as 02:00:00:00:00:01", set_mac, false},
+    {"gw", "an IPv4 or IPv6 address; not for sock, which takes the host's routes", set_gw, true},
+    {"mac", "six hex octets of a unicast address, as 02:00:00:00:00:01; not for sock", set_mac,
+     false},
     {"mtu", "576..65535; not for tap and pcap, which take the interface's", set_mtu, false},
     {"capture", "the path of a file, of up to 255 octets", set_capture, false},
+    {"cc", "sock only: the name of one of the kernel's TCP congestion controls, as cubic", set_cc,
+     false},
     {"progress", "threaded or polled", set_progress, false},
     {"crc", "on or off", set_crc, false},
     {"markers", "on or off", set_markers, false},
@@ -224,9 +241,8 @@ static int set_key(struct devspec *s, uint64_t *seen, const char *pair)
         return 0;
     }
     return fail(EINVAL,
-                "device string: unknown key \"%.*s\"; known: ip gw mac mtu capture progress crc "
-                "markers rev "
-                "ext ird ord spin rnr setup",
+                "device string: unknown key \"%.*s\"; known: ip gw mac mtu cc capture progress crc "
+                "markers rev ext ird ord spin rnr setup",
                 (int)n, pair);
 }
 
@@ -235,23 +251,27 @@ static int set_name(struct devspec *s, const char *kind, const char *name)
     static const struct {
         const char *kind;
         enum net_kind value;
-        size_t max;
-    } kinds[] = {
-        {"tap", NET_TAP, 15}, {"pcap", NET_PCAP, 15}, {"shm", NET_SHM, 80}, {"pair", NET_PAIR, 80}};
+        size_t min, max;
+    } kinds[] = {{"tap", NET_TAP, 1, 15},
+                 {"pcap", NET_PCAP, 1, 15},
+                 {"shm", NET_SHM, 1, 80},
+                 {"pair", NET_PAIR, 1, 80},
+                 {"sock", NET_SOCK, 0, 64}};
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         if (strcmp(kinds[i].kind, kind) == 0) {
-            if (name[0] == '\0' || strlen(name) > kinds[i].max) {
+            size_t n = strlen(name);
+            if (n < kinds[i].min || n > kinds[i].max) {
                 return fail(EINVAL,
-                            "device string: %s: expected a name of 1..%zu characters behind "
+                            "device string: %s: expected a name of %zu..%zu characters behind "
                             "the colon",
-                            kind, kinds[i].max);
+                            kind, kinds[i].min, kinds[i].max);
             }
             s->net.kind = kinds[i].value;
-            memcpy(s->net.name, name, strlen(name) + 1);
+            memcpy(s->net.name, name, n + 1);
             return 0;
         }
     }
-    return fail(EINVAL, "device string: unknown kind \"%s\"; known: tap pcap shm pair", kind);
+    return fail(EINVAL, "device string: unknown kind \"%s\"; known: tap pcap shm pair sock", kind);
 }
 
 static int check_ip4(const struct net_cfg *net)
@@ -314,6 +334,30 @@ static int check_addresses(const struct net_cfg *net)
     return err != 0 || !six ? err : check_ip6(net);
 }
 
+/* One address or none; whether it is one of this host is seen when the device is opened. Link-local ones
+ * keep their interface in the name. */
+static int check_sock(struct net_cfg *net)
+{
+    bool four = net->ip.s_addr != 0, six = !IN6_IS_ADDR_UNSPECIFIED(&net->ip6);
+    char ip[INET6_ADDRSTRLEN];
+    size_t n = strcspn(net->name, "%");
+    if (four + six + (n > 0) > 1) {
+        return fail(EINVAL, "device string: sock: expected one address, not several");
+    }
+    if (n == 0) {
+        return 0;
+    }
+    if (n < sizeof ip) {
+        memcpy(ip, net->name, n);
+        ip[n] = '\0';
+        if (inet_pton(AF_INET, ip, &net->ip) == 1 || inet_pton(AF_INET6, ip, &net->ip6) == 1) {
+            return 0;
+        }
+    }
+    return fail(EINVAL, "device string: sock:%s: expected nothing, or an IPv4 or IPv6 address",
+                net->name);
+}
+
 static int parse_parts(char *text, struct devspec *out)
 {
     char *save = NULL;
@@ -329,7 +373,10 @@ static int parse_parts(char *text, struct devspec *out)
     for (char *pair; err == 0 && (pair = strtok_r(NULL, ",", &save)) != NULL;) {
         err = set_key(out, &seen, pair);
     }
-    return err != 0 ? err : check_addresses(&out->net);
+    if (err != 0) {
+        return err;
+    }
+    return out->net.kind == NET_SOCK ? check_sock(&out->net) : check_addresses(&out->net);
 }
 
 int devspec_parse(const char *text, struct devspec *out)

@@ -426,30 +426,36 @@ static void in_child(void)
         struct loop *l = CONTAINER_OF(it, struct loop, node);
         l->dead = true;
         l->threaded = false;
-        pthread_mutex_init(&l->lock, NULL); /* whoever held it is not here */
+        pthread_mutex_init(&l->lock, NULL);
         atomic_store(&l->posted, NULL);
         close(l->epoll_fd);
         close(l->wake_fd);
         l->epoll_fd = l->wake_fd = -1;
         LIST_EACH(d, &l->devices)
         {
-            int fd = net_fd(CONTAINER_OF(d, struct uiw_device, on_loop)->net);
-            if (fd >= 0) {
-                close(fd);
-            }
+            net_abandon(CONTAINER_OF(d, struct uiw_device, on_loop)->net);
         }
     }
     shared_loop = NULL;
     pthread_mutex_unlock(&shared_lock);
 }
 
+/* With the loops at rest, so that what the child walks through is whole. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&shared_lock);
+    LIST_EACH(it, &all_loops)
+    {
+        loop_lock(CONTAINER_OF(it, struct loop, node));
+    }
 }
 
 static void in_parent(void)
 {
+    LIST_EACH(it, &all_loops)
+    {
+        release(CONTAINER_OF(it, struct loop, node));
+    }
     pthread_mutex_unlock(&shared_lock);
 }
 

@@ -54,6 +54,11 @@ const char *uiw_version(void);
  *   shm:/NAME,ip=ADDRESS[/LEN]    two processes of this host through shared memory; mtu= mac=. They meet
  *                                 at /dev/shm/uiw-NAME, or at the socket whose whole path is given
  *   pair:NAME,ip=ADDRESS[/LEN]    the two ends of a wire inside this process; mtu= mac=
+ *   sock:[ADDRESS]                the kernel's TCP: no root, and any interface and route of this host.
+ *                                 ADDRESS (also as ip=, but one in all) is where it listens and what it
+ *                                 connects from, fe80::1%eth0 for a link-local one; without it, any.
+ *                                 mtu=: segments as for a path of that MTU; cc=: one of the kernel's
+ *                                 congestion controls by name, as cubic
  *
  * and keys for every kind:
  *   ip=A.B.C.D[/LEN] ip=IPV6[/LEN]  the device's address of either family, or one of each (ip= twice). LEN is
@@ -78,12 +83,14 @@ const char *uiw_version(void);
  *   rnr=SECONDS    a Send that meets no receive buffer: 0 ends the stream (RFC 5041 sec 7.1, default);
  *                  else it waits that long, TCP's window holding back the peer
  *   setup=SECONDS  limit of the connection's set-up (default 10)
- * A key that is not known or a value that does not fit is an error that names it.
+ * A key that is not known or a value that does not fit is an error that names it. Each device of kind sock
+ * has a loop, and where it is threaded a thread, of its own; those of the other kinds share one.
  */
 enum uiw_progress { UIW_THREADED, UIW_POLLED };
 
 /* NULL spec: the environment's UIW_DEVICE. -EINVAL (the string), -ENODEV (no such interface), -EPERM,
- * -EBUSY (the interface is in use), -ENETDOWN (it is down), -ENOMEM. */
+ * -EBUSY (the interface is in use), -ENETDOWN (it is down), -ENOMEM; sock: -EADDRNOTAVAIL (no address
+ * of this host), -EMFILE, and what the kernel says of cc= (-ENOENT: none of that name; -EPERM). */
 int uiw_device_open(const char *spec, struct uiw_device **out);
 
 /* -EBUSY while PDs, CQs, channels, listeners or connections are left. */
@@ -470,8 +477,8 @@ int uiw_event_get(struct uiw_event_channel *ch, struct uiw_event *ev);
 
 /* addr: struct sockaddr_in or sockaddr_in6. INADDR_ANY is the device's IPv4 address, :: are all its
  * addresses, those of IPv4 included; peers over IPv4 show as sockaddr_in. ::ffff:a.b.c.d means a.b.c.d.
- * A device is one link, so sin6_scope_id is not looked at, and 0 in what is given back. Port 0: one is
- * chosen. backlog: connections in set-up or not yet fetched, at least 1, else -EINVAL. -EADDRINUSE,
+ * A device is one link, so sin6_scope_id is not looked at, and 0 in what is given back (unless it is of kind
+ * sock: then it is the kernel's). Port 0: one is chosen. backlog: connections in set-up or not yet fetched, at least 1, else -EINVAL. -EADDRINUSE,
  * -EADDRNOTAVAIL. */
 int uiw_listen(struct uiw_event_channel *ch, const struct sockaddr *addr, int backlog, void *user,
                struct uiw_listener **out);

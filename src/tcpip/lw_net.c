@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/random.h"
@@ -71,7 +72,8 @@ static int link_open(const struct net_cfg *cfg, struct link **out, char err[NET_
     case NET_TAP: return link_tap_open(cfg, out, err);
     case NET_SHM: return link_shm_open(cfg, out, err);
     case NET_PCAP: choose_mac(cfg, mac); return link_pcap_open(cfg, mac, out, err);
-    case NET_PAIR: break;
+    case NET_PAIR:
+    case NET_SOCK: break; /* NET_SOCK has a provider of its own */
     }
     return link_pair_open(cfg, out, err);
 }
@@ -166,6 +168,14 @@ static void lw_close(struct net *base)
         frame_trim();
     }
     free(net);
+}
+
+static void lw_abandon(struct net *base)
+{
+    int fd = lw_net_of(base)->link->fd;
+    if (fd >= 0) {
+        close(fd);
+    }
 }
 
 static uint32_t lw_mtu(const struct net *base)
@@ -359,6 +369,7 @@ static int lw_timeout_ms(const struct net *base)
 
 static const struct net_ops lw_ops = {
     .close = lw_close,
+    .abandon = lw_abandon,
     .mtu = lw_mtu,
     .turn = lw_turn,
     .flush = lw_flush,

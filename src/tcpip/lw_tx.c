@@ -345,12 +345,6 @@ void lw_tx_push(struct lw_stream *s)
 
 /* --- taking lent memory back --- */
 
-static bool touches(const void *payload, uint32_t len, uintptr_t from, uint64_t n)
-{
-    uintptr_t at = (uintptr_t)payload;
-    return at < from ? from - at < len : at - from < n;
-}
-
 static bool in_chunk(const struct lw_stream *s, const void *payload)
 {
     for (const struct net_chunk *c = s->tx_mem.first; c != NULL; c = c->next) {
@@ -382,7 +376,7 @@ static bool unlend_segments(struct lw_stream *s, struct tcp_seg *seg, uintptr_t 
     for (; seg != NULL; seg = seg->next) {
         /* The first pbuf has the headers, in memory of lwIP's own. */
         for (struct pbuf *q = seg->p->next; q != NULL; q = q->next) {
-            if (!touches(q->payload, q->len, from, n) || in_chunk(s, q->payload) ||
+            if (!net_overlaps(q->payload, q->len, from, n) || in_chunk(s, q->payload) ||
                 in_copies(s, q->payload)) {
                 continue;
             }
@@ -400,7 +394,7 @@ static bool unlend_items(struct lw_stream *s, uintptr_t from, uint64_t n)
 {
     for (uint32_t i = 0; i < s->item_count; i++) {
         struct lw_item *it = &s->items[(s->item_first + i) % LW_ITEMS];
-        if (!it->lent || !touches(it->p, it->n, from, n)) {
+        if (!it->lent || !net_overlaps(it->p, it->n, from, n)) {
             continue;
         }
         const uint8_t *copy = keep_copy(s, it->p, it->n);

@@ -9,7 +9,9 @@
 #include "tcpip/net_base.h"
 
 static const char *const kind_names[] = {
-    [NET_TAP] = "tap", [NET_SHM] = "shm", [NET_PAIR] = "pair", [NET_PCAP] = "pcap"};
+    [NET_TAP] = "tap",   [NET_SHM] = "shm",   [NET_PAIR] = "pair",
+    [NET_PCAP] = "pcap", [NET_SOCK] = "sock",
+};
 
 const char *net_kind_name(enum net_kind kind)
 {
@@ -18,8 +20,7 @@ const char *net_kind_name(enum net_kind kind)
 
 bool net_kind_shares_loop(enum net_kind kind)
 {
-    (void)kind;
-    return true; /* all kinds there are run over lwIP */
+    return kind != NET_SOCK; /* all others run over lwIP */
 }
 
 /* --- opening --- */
@@ -31,12 +32,13 @@ static int config_fault(const struct net_cfg *cfg, char err[NET_ERR_TEXT])
         snprintf(err, NET_ERR_TEXT, "net: unknown kind of link %u", (unsigned)cfg->kind);
         return -EINVAL;
     }
-    if (memchr(cfg->name, 0, sizeof cfg->name) == NULL || cfg->name[0] == '\0') {
+    bool sock = cfg->kind == NET_SOCK;
+    if (memchr(cfg->name, 0, sizeof cfg->name) == NULL || (cfg->name[0] == '\0' && !sock)) {
         what = "a name is missing";
-    } else if (cfg->ip.s_addr == INADDR_ANY && IN6_IS_ADDR_UNSPECIFIED(&cfg->ip6)) {
+    } else if (!sock && cfg->ip.s_addr == INADDR_ANY && IN6_IS_ADDR_UNSPECIFIED(&cfg->ip6)) {
         what = "an address is missing";
     } else if (cfg->ip.s_addr == INADDR_BROADCAST || IN_MULTICAST(ntohl(cfg->ip.s_addr)) ||
-               IN6_IS_ADDR_MULTICAST(&cfg->ip6) || IN6_IS_ADDR_LOOPBACK(&cfg->ip6) ||
+               IN6_IS_ADDR_MULTICAST(&cfg->ip6) || (!sock && IN6_IS_ADDR_LOOPBACK(&cfg->ip6)) ||
                IN6_IS_ADDR_V4MAPPED(&cfg->ip6)) {
         what = "the address is no host address";
     } else if (cfg->prefix6 != 0 && (cfg->prefix6 < 64 || cfg->prefix6 > 128)) {
@@ -58,7 +60,10 @@ static int config_fault(const struct net_cfg *cfg, char err[NET_ERR_TEXT])
 int net_open(const struct net_cfg *cfg, struct net **out, char err[NET_ERR_TEXT])
 {
     int r = config_fault(cfg, err);
-    return r != 0 ? r : lw_open(cfg, out, err);
+    if (r != 0) {
+        return r;
+    }
+    return cfg->kind == NET_SOCK ? sock_open(cfg, out, err) : lw_open(cfg, out, err);
 }
 
 /* --- what the objects of all providers begin with --- */
@@ -88,6 +93,11 @@ void net_stream_init(struct net_stream *s, struct net *net)
 void net_close(struct net *net)
 {
     net->ops->close(net);
+}
+
+void net_abandon(struct net *net)
+{
+    net->ops->abandon(net);
 }
 
 uint32_t net_mtu(const struct net *net)

@@ -9,15 +9,16 @@
 
 #include "base/base.h"
 
-enum net_kind { NET_TAP, NET_SHM, NET_PAIR, NET_PCAP };
+enum net_kind { NET_TAP, NET_SHM, NET_PAIR, NET_PCAP, NET_SOCK };
 
-enum { NET_NAME_MAX = 108, NET_PATH_MAX = 256, NET_ERR_TEXT = 256 };
+enum { NET_NAME_MAX = 108, NET_PATH_MAX = 256, NET_ERR_TEXT = 256, NET_CC_MAX = 16 };
 
 /* A device's network side. Zero fields mean "the default". */
 struct net_cfg {
     enum net_kind kind;
     /* TAP, pcap: the interface. shm: the path of a UNIX socket that the two processes meet at, or a name,
-     * with or without a slash in front, that stands for /dev/shm/uiw-NAME. pair: name of the wire. */
+     * with or without a slash in front, that stands for /dev/shm/uiw-NAME. pair: name of the wire.
+     * sock: an address of this host, as text; or empty, and it is ip or ip6, or any. */
     char name[NET_NAME_MAX];
     struct in_addr ip; /* this, ip6 or both */
     uint8_t prefix;    /* 0: 24 */
@@ -28,7 +29,9 @@ struct net_cfg {
     uint8_t prefix6; /* 64..128, 0: 64 */
     struct in6_addr gw6;
     uint8_t mac[6]; /* all zero: derived from kind, name and ip, so that it survives a restart */
-    uint32_t mtu;   /* 0: what the link has (TAP, pcap: the interface's; shm, pair: 65535) */
+    uint32_t mtu;   /* 0: what the link has (TAP, pcap: the interface's; shm, pair: 65535; sock: the
+                     * route's) */
+    char cc[NET_CC_MAX]; /* sock: the kernel's congestion control; empty: the host's default */
     char capture[NET_PATH_MAX]; /* pcapng file for all that is sent and received; empty: none */
 };
 
@@ -43,6 +46,9 @@ int net_open(const struct net_cfg *cfg, struct net **out, char err[NET_ERR_TEXT]
 /* Streams and listeners must be gone. */
 void net_close(struct net *net);
 
+/* In a child of fork(): closes the descriptors and nothing else. The net is of no use after. */
+void net_abandon(struct net *net);
+
 /* Largest IP datagram of the link, octets. */
 uint32_t net_mtu(const struct net *net);
 
@@ -54,7 +60,8 @@ bool net_kind_shares_loop(enum net_kind kind);
 
 /* --- progress: turn, take events, act, flush --- */
 
-/* Takes in a bounded batch of frames and runs due timers. Returns the frames handled. */
+/* Takes in a bounded batch of frames (sock: of events and reads) and runs due timers. Returns how many
+ * there were. */
 uint32_t net_turn(struct net *net);
 
 /* Sends what the streams have queued, acknowledges and opens windows: once per batch. */
@@ -74,11 +81,12 @@ int net_timeout_ms(const struct net *net);
 uint64_t net_now_ms(void);
 
 enum net_event {
-    NET_EV_UP = 0x01,     /* our connect succeeded */
-    NET_EV_DATA = 0x02,   /* more to peek at */
-    NET_EV_ROOM = 0x04,   /* net_tx_room() has grown after a refusal */
-    NET_EV_ACKED = 0x08,  /* net_tx_acked() has grown. To be handled before NET_EV_DATA */
-    NET_EV_FIN = 0x10,    /* the peer's FIN: no data after what is queued */
+    NET_EV_UP = 0x01,   /* our connect succeeded */
+    NET_EV_DATA = 0x02, /* more to peek at */
+    NET_EV_ROOM = 0x04, /* net_tx_room() has grown after a refusal */
+    NET_EV_ACKED =
+        0x08,          /* net_tx_acked() has passed lent memory. To be handled before NET_EV_DATA */
+    NET_EV_FIN = 0x10, /* the peer's FIN: no data after what is queued */
     NET_EV_CLOSED = 0x20, /* gone; net_error() says why. What was received stays readable; only
                              net_stream_close() remains to be called */
     NET_EV_ACCEPT = 0x40, /* a listener has streams to accept */
@@ -101,8 +109,9 @@ void net_stream_again(struct net_stream *s, unsigned events);
 /* --- set-up --- */
 
 /* -EADDRINUSE, -EADDRNOTAVAIL (not an address of this net; INADDR_ANY is its IPv4 address, :: are all it
- * has, IPv4 among them), -EAFNOSUPPORT, -ENOMEM. Port 0: one is chosen, net_listener_addr() tells.
- * backlog: connections not yet accepted, at least 1. */
+ * has, IPv4 among them), -EAFNOSUPPORT, -ENOMEM; sock: -EACCES (a port below 1024), -EMFILE. Port 0: one
+ * is chosen, net_listener_addr() tells. backlog: connections not yet accepted, at least 1; sock: what
+ * listen() makes of it. */
 int net_listen(struct net *net, const struct sockaddr *addr, int backlog, void *user,
                struct net_listener **out);
 void net_listener_addr(const struct net_listener *l, struct sockaddr_storage *out);
@@ -112,11 +121,13 @@ void net_listener_close(struct net_listener *l); /* streams not accepted are res
 struct net_stream *net_accept(struct net_listener *l);
 
 /* Addresses are sockaddr_in or sockaddr_in6 here and everywhere; ::ffff:a.b.c.d means a.b.c.d. The net is
- * the link that a link-local address belongs to: sin6_scope_id is not looked at, and given as 0. */
+ * the link that a link-local address belongs to: sin6_scope_id is not looked at, and given as 0. Not so
+ * with sock, where it is the kernel's. */
 
 /* local may be NULL (or port 0). Success or failure comes as an event: UP or CLOSED with
- * -ECONNREFUSED, -ETIMEDOUT, -EHOSTUNREACH, -ECONNRESET, within about 10 s. At once: -EAFNOSUPPORT
- * (or no address of that family here), -EINVAL (no port), -EADDRNOTAVAIL (local is not ours), -EADDRINUSE, -ENOMEM. */
+ * -ECONNREFUSED, -ETIMEDOUT, -EHOSTUNREACH, -ECONNRESET, -EACCES (sock: the host's rules forbid it),
+ * within about 10 s. At once: -EAFNOSUPPORT (or no address of that family here), -EINVAL (no port),
+ * -EADDRNOTAVAIL (local is not ours), -EADDRINUSE, -ENOMEM; sock: -EMFILE. */
 int net_connect(struct net *net, const struct sockaddr *local, const struct sockaddr *remote,
                 void *user, struct net_stream **out);
 
@@ -157,7 +168,8 @@ bool net_tx_lend(struct net_stream *s, const void *p, uint32_t n);
  * connected. */
 uint32_t net_tx_room(struct net_stream *s);
 
-/* Stream offsets since the first octet sent. */
+/* Stream offsets since the first octet sent. acked: up to where the stream needs no lent memory any
+ * more, since the peer has acknowledged it or (sock) the kernel has a copy. */
 uint64_t net_tx_queued(const struct net_stream *s);
 uint64_t net_tx_acked(const struct net_stream *s);
 

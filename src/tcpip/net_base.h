@@ -23,6 +23,7 @@ union net_addr {
 /* The contracts are those of net.h. What takes a net takes one of its own. */
 struct net_ops {
     void (*close)(struct net *net);
+    void (*abandon)(struct net *net);
     uint32_t (*mtu)(const struct net *net);
     uint32_t (*turn)(struct net *net);
     void (*flush)(struct net *net);
@@ -86,5 +87,6 @@ const char *net_kind_name(enum net_kind kind);
 
 /* The providers. The configuration was looked at by net_open(). */
 int lw_open(const struct net_cfg *cfg, struct net **out, char err[NET_ERR_TEXT]);
+int sock_open(const struct net_cfg *cfg, struct net **out, char err[NET_ERR_TEXT]);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+enum { CHUNKS_KEPT = 256 };
+
 /* --- unused chunks --- */
 
 static struct net_chunk *chunk_alloc(struct net_chunks *pool)
@@ -33,6 +35,10 @@ static struct net_chunk *chunk_new(struct net_chunks *pool)
 
 static void chunk_free(struct net_chunks *pool, struct net_chunk *c)
 {
+    if (pool->count >= CHUNKS_KEPT) {
+        free(c);
+        return;
+    }
     c->next = pool->first;
     pool->first = c;
     pool->count++;

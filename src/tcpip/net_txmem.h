@@ -67,4 +67,11 @@ const uint8_t *net_txmem_copy(struct net_txmem *m, const void *p, uint32_t n, ui
 void net_txmem_release(struct net_txmem *m, struct net_chunks *pool, uint64_t done, bool idle);
 void net_txmem_drop(struct net_txmem *m, struct net_chunks *pool);
 
+/* Whether those len octets and the n from address 'from' on have some in common. */
+static inline bool net_overlaps(const void *p, uint32_t len, uintptr_t from, uint64_t n)
+{
+    uintptr_t at = (uintptr_t)p;
+    return at < from ? from - at < len : at - from < n;
+}
+
 #endif
