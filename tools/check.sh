@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# check.sh UIW-PING UIW-STREAM: runs the tools against each other over shared memory, and with wrong
-# arguments. No root.
+# check.sh UIW-PING UIW-STREAM: runs the tools against each other over shared memory and over sockets,
+# and with wrong arguments. No root.
 set -u
 PING=$1
 STREAM=$2
@@ -9,7 +9,9 @@ DIR=$(mktemp -d)
 NET=/uiw-tools-$$
 SERVER=
 FAILED=0
-A=shm:$NET,ip=198.18.0.1/24
+IP=198.18.0.1
+PORT=7174
+A=shm:$NET,ip=$IP/24
 B=shm:$NET,ip=198.18.0.2/24
 unset UIW_DEVICE
 trap 'kill $SERVER 2>/dev/null; rm -rf "$DIR"' EXIT
@@ -53,16 +55,18 @@ says() {
 }
 
 ping() {
-    serve "$PING" -s --device "$A" && client "$PING" -c -a 198.18.0.1 -V "$@" --device "$B" &&
+    serve "$PING" -s -p $PORT --device "$A" &&
+        client "$PING" -c -a $IP -p $PORT -V "$@" --device "$B" &&
         wait $SERVER && grep -q "uiw-ping: .* ok; round trip min" "$DIR/out"
-    check "ping $* ${A#*/24}" $?
+    check "ping $* ${A%%:*} ${A#*/24}" $?
 }
 
 stream() {
-    serve "$STREAM" -s --device "$A" && client "$STREAM" -c -a 198.18.0.1 "$@" --device "$B" &&
+    serve "$STREAM" -s -p $PORT --device "$A" &&
+        client "$STREAM" -c -a $IP -p $PORT "$@" --device "$B" &&
         wait $SERVER && [[ $(grep -o 'checksum [0-9a-f]*' "$DIR/out") == \
             $(grep -o 'checksum [0-9a-f]*' "$DIR/server") ]]
-    check "stream $*" $?
+    check "stream $* ${A%%:*}" $?
 }
 
 # with_keys KEYS COMMAND...: with them in both device strings.
@@ -76,6 +80,35 @@ with_keys() {
     B=$b
 }
 
+# over_sockets ADDRESS COMMAND...: the kernel's loopback belongs to others as well.
+over_sockets() {
+    local IP=$1 PORT=$((RANDOM % 20000 + 10000)) A=sock:$1 B=sock:$1
+    shift
+    "$@"
+}
+
+interrupted() {
+    serve "$PING" -s -p $PORT --device "$A"
+    timeout -s INT 1 "$PING" -c -a $IP -p $PORT -S 64 --device "$B" >"$DIR/out" 2>&1
+    grep -q "uiw-ping: .* ok; round trip min" "$DIR/out" && wait $SERVER
+    check "ping, interrupted, ${A%%:*}" $?
+}
+
+# bereaved ADDRESS [FIN]: the kernel closes for a process that dies, which is good order between two
+# pings.
+bereaved() {
+    local rc=0
+    serve "$PING" -s -p $PORT --device "$A"
+    { timeout -s KILL 1 "$PING" -c -a $IP -p $PORT --device "$B" >"$DIR/out" 2>&1; } 2>/dev/null
+    wait $SERVER || rc=$?
+    if [[ $rc -eq 0 ]]; then
+        [[ -n ${2:-} ]]
+    else
+        [[ $rc -eq 1 ]] && grep -q "uiw-ping: client $1:.*: gone in ping" "$DIR/server"
+    fi
+    check "ping, client killed, ${A%%:*}" $?
+}
+
 ping -C 100
 ping -C 20 -S 65535 -v
 ping -C 5 -S 4m
@@ -86,16 +119,21 @@ stream -n 200m
 stream -n 3000001 -S 1k
 
 # An interrupted client reports, and its server sees it close in good order.
-serve "$PING" -s --device "$A"
-timeout -s INT 1 "$PING" -c -a 198.18.0.1 -S 64 --device "$B" >"$DIR/out" 2>&1
-grep -q "uiw-ping: .* ok; round trip min" "$DIR/out" && wait $SERVER
-check "ping, interrupted" $?
+interrupted
 
 # A server whose client dies says so and fails.
-serve "$PING" -s --device "$A"
-{ timeout -s KILL 1 "$PING" -c -a 198.18.0.1 --device "$B" >"$DIR/out" 2>&1; } 2>/dev/null
-! wait $SERVER && grep -q "uiw-ping: client 198.18.0.2:.*: gone in ping" "$DIR/server"
-check "ping, client killed" $?
+bereaved 198.18.0.2
+
+for ip in 127.0.0.1 ::1; do
+    over_sockets $ip ping -C 100
+    over_sockets $ip ping -C 5 -S 4m
+    over_sockets $ip stream -n 200m
+done
+over_sockets 127.0.0.1 with_keys ,mtu=1500,cc=reno stream -n 100m
+over_sockets 127.0.0.1 with_keys ,progress=polled ping -C 20
+over_sockets 127.0.0.1 with_keys ,markers=on,crc=off stream -n 3000001 -S 1k
+over_sockets 127.0.0.1 interrupted
+over_sockets 127.0.0.1 bereaved 127.0.0.1 fin
 
 says 2 "no device" "$PING" -s
 says 2 "either -s or -c" "$PING"
@@ -107,6 +145,12 @@ says 2 "what is this" "$PING" -s extra
 says 2 "Try" "$PING" --no-such-option
 says 1 "uiw-ping: " "$PING" -s --device tap:uiwnone,ip=198.18.0.1/24
 says 1 "uiw-ping: " "$PING" -s --device nonsense
+says 1 "sock:nowhere: expected" "$PING" -s --device sock:nowhere
+says 1 "sock: expected one address" "$PING" -s --device sock:127.0.0.1,ip=127.0.0.2
+says 1 "cc=none is refused by the kernel" "$PING" -s --device sock:,cc=none
+says 1 "cc=cubic: expected sock only" "$PING" -s --device "$A,cc=cubic"
+says 1 "gw=198.18.0.9: expected .* not for sock" "$PING" -s --device sock:,gw=198.18.0.9
+says 1 "no interface of this host" "$PING" -s --device sock:198.18.99.99
 says 0 "Usage" "$PING" --help
 says 0 "uiw-ping 0" "$PING" --version
 says 2 "not a size" "$STREAM" -c -a 198.18.0.1 -S 1

@@ -7,6 +7,7 @@
 #   server      uiw-ping -s, which is none: the base set
 #   client      uiw-ping -c, again and again, to uiw-conform --listen
 #
+# sock-KIND: the tested end on the kernel's TCP as well (a device sock:), over the namespace's loopback.
 # BUILD is the build folder, ARGUMENTs are for the player. Needs root; exits with 77 when the network
 # cannot be made.
 set -u
@@ -42,15 +43,27 @@ clients() {
     done >/dev/null 2>&1
 }
 
-[[ $(id -u) -eq 0 && -c /dev/net/tun ]] || skip "needs root and /dev/net/tun"
+make_tap() {
+    [[ -c /dev/net/tun ]] && ip -n "$NS" tuntap add uiwc0 mode tap &&
+        ip -n "$NS" addr add "$OURS/24" dev uiwc0 && ip -n "$NS" link set uiwc0 up
+}
+
+[[ $(id -u) -eq 0 ]] || skip "needs root"
 command -v ip >/dev/null || skip "no ip"
 trap down EXIT
 trap 'exit 130' INT TERM
-{ ip netns add "$NS" && ip -n "$NS" tuntap add uiwc0 mode tap &&
-    ip -n "$NS" addr add "$OURS/24" dev uiwc0 && ip -n "$NS" link set uiwc0 up &&
-    ip -n "$NS" link set lo up; } 2>/dev/null || skip "no namespace or TAP device"
-in_ns sysctl -q -w net.ipv4.ip_local_port_range="10000 65000"
+{ ip netns add "$NS" && ip -n "$NS" link set lo up; } 2>/dev/null || skip "no namespace"
 export UIW_DEVICE=tap:uiwc0,ip=$PEER/24
+if [[ $KIND == sock-* ]]; then
+    KIND=${KIND#sock-}
+    OURS=127.0.0.1
+    PEER=127.0.0.2
+    # Segments as on the TAP device.
+    UIW_DEVICE=sock:$PEER,mtu=1500
+else
+    make_tap 2>/dev/null || skip "no TAP device"
+fi
+in_ns sysctl -q -w net.ipv4.ip_local_port_range="10000 65000"
 case $KIND in
 responder)
     in_ns "$CONFORM" --responder &
