@@ -4,6 +4,7 @@
 #
 #   uiw (198.18.7.2) -- uiw0 -- bridge -- gst0 -- eth0, siw0 (198.18.7.1) in the guest
 #   (fd00:0:0:7::2)                               (fd00:0:0:7::1)
+#   with sock:  the kernel (198.18.7.3, fd00:0:0:7::3) on the bridge itself
 #
 # Everything it makes is in $LAB_DIR and in namespace $NS; lab_down() removes both and may be called at
 # any time. Every wait has a limit.
@@ -12,6 +13,9 @@ GUEST_IP4=198.18.7.1
 UIW_IP4=198.18.7.2
 GUEST_IP6=fd00:0:0:7::1
 UIW_IP6=fd00:0:0:7::2
+# The kernel's own, for devices of kind sock; see over_sock().
+SOCK_IP4=198.18.7.3
+SOCK_IP6=fd00:0:0:7::3
 # What the tests connect to; see over_ip6().
 GUEST_IP=$GUEST_IP4
 UIW_IP=$UIW_IP4
@@ -55,6 +59,9 @@ lab_network() {
     ip -n "$NS" link add br0 mtu "$mtu" type bridge stp_state 0 forward_delay 0 \
         mcast_snooping 0 || return 1
     ip -n "$NS" link set br0 up
+    in_ns sysctl -q -w net.ipv6.conf.br0.disable_ipv6=0
+    ip -n "$NS" addr add $SOCK_IP4/24 dev br0
+    ip -n "$NS" addr add $SOCK_IP6/64 dev br0 nodad || return 1
     for tap in uiw0 gst0; do
         ip -n "$NS" tuntap add "$tap" mode tap || return 1
         ip -n "$NS" link set "$tap" mtu "$mtu" master br0 up
@@ -152,9 +159,20 @@ over_ip6() {
     "$@"
 }
 
+# over_sock COMMAND...: also within over_ip6.
+over_sock() {
+    local UIW_IP=$SOCK_IP4
+    [[ $GUEST_IP != "$GUEST_IP6" ]] || UIW_IP=$SOCK_IP6
+    "$@"
+}
+
 # uiw_device [KEY=VALUE]...: the device string for programs in the lab.
 uiw_device() {
     local IFS=,
+    if [[ $UIW_IP == "$SOCK_IP4" || $UIW_IP == "$SOCK_IP6" ]]; then
+        echo "sock:$UIW_IP${*:+,$*}"
+        return
+    fi
     echo "tap:uiw0,ip=$UIW_IP4/24,ip=$UIW_IP6/64,mac=02:00:00:00:00:02${*:+,$*}"
 }
 

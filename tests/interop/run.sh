@@ -131,6 +131,31 @@ ip6() {
     t "siwx to uiwx, IPv6, read, MTU $1" over_ip6 x_siw_client "${OPS[7]}" 1048576
 }
 
+# The kernel's TCP at both ends.
+sock() {
+    local size list kind
+    for size in 64 20000 65535; do
+        t "uiw-ping to rping, sock, $size octets" over_sock captured ping_client $size 5
+        t "rping to uiw-ping, sock, $size octets" over_sock captured ping_server $size 5
+    done
+    t "uiw-ping to rping, sock, IPv6" over_ip6 over_sock captured ping_client 4097 5
+    t "rping to uiw-ping, sock, IPv6" over_ip6 over_sock captured ping_server 4097 5
+    for list in "${OPS[@]}"; do
+        kind=${list%%:*}
+        t "uiwx to siwx, sock, $kind" over_sock x_uiw_client "$list" 1048576 -r 8 -R 1048576
+        t "siwx to uiwx, sock, $kind" over_sock x_siw_client "$list" 1048576 -r 8 -R 1048576
+    done
+    t "both ways at once, sock" over_sock x_both_ways
+    t "uiwx to siwx, sock, Write with a wrong STag" over_sock x_uiw_fault write:64:0:1:k 1/1/00
+    t "siwx to uiwx, sock, Read beyond the end" over_sock x_siw_fault read:64:0:1:o 0/1/01
+    t "uiwx to siwx, sock, rejected" over_sock x_uiw_rejected 100
+    t "uiwx to siwx, sock, nobody listens" over_sock x_uiw_refused
+    t "siwx killed, sock" over_sock x_siw_killed
+    t "uiwx killed, sock" over_sock x_uiw_killed
+    t "rping server killed, uiw-ping client, sock" over_sock ping_client_bereaved
+    t "three rpings at once to uiw-ping -P, sock" over_sock ping_persistent 3
+}
+
 short_set() {
     CRC=on
     pings 20000 5 9000
@@ -143,6 +168,7 @@ short_set() {
     crc_off
     ops 1500
     faults
+    sock
 }
 
 full_set() {
@@ -170,6 +196,7 @@ full_set() {
     done
     crc_off
     faults
+    sock
     t "uiwx to siwx, Send longer than the receive" x_uiw_fault send:65 1/2/02 -R 64
     t "siwx to uiwx, Send longer than the receive" x_siw_fault send:65 1/2/05 -R 64
     t "uiwx to siwx, Send without a receive" x_uiw_fault send:10 1/2/02 -r 0

@@ -105,7 +105,7 @@ server() {
 }
 
 client() {
-    rping_again 2 "-c -C 1 -a 198.18.7.3"
+    rping_again 2 "-c -C 1 -a $SOCK_IP4"
     in_ns "$CONFORM" --listen --pause 100 --vectors "$HERE/.." "$@"
 }
 
@@ -141,7 +141,6 @@ known() {
 trap lab_down EXIT
 trap 'exit 130' INT TERM
 lab_network 1500 || skip "no network namespace or bridge"
-ip -n "$NS" addr add 198.18.7.3/24 dev br0
 in_ns sysctl -q -w net.ipv4.ip_local_port_range="10000 65000"
 boot
 [[ -z ${LAB_CAPTURE:-} ]] || capture_start "$LAB_CAPTURE"
