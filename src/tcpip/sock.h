@@ -12,10 +12,10 @@
 enum {
     SOCK_ITEMS = 256,          /* pieces of a stream that the kernel has not taken yet */
     SOCK_AHEAD = 1024 * 1024,  /* octets of them */
-    SOCK_RING = 256 * 1024,    /* of the receive buffer; stays in a core's own cache */
+    SOCK_RING = 512 * 1024,    /* of the receive buffer; stays in a core's own cache */
     SOCK_RINGS_HELD = 8,       /* streams that may keep a buffer with a rest in it */
     SOCK_EVENTS = 64,          /* taken in one turn */
-    SOCK_READS = 32,           /* streams read in one turn, a buffer's worth each */
+    SOCK_READS = 16,           /* streams read in one turn, a buffer's worth each */
     SOCK_EMSS_EVERY = 1 << 18, /* octets sent between two looks at the MSS */
     SOCK_CONNECT_MS = 10000,
     SOCK_LINGER_MS = 60000,
