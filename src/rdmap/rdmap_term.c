@@ -87,29 +87,39 @@ static bool is_defined(struct verdict v)
     }
 }
 
+/* The first octets of a Terminate that has total of them. */
+struct part {
+    const uint8_t *octets;
+    uint32_t have, total;
+};
+
 /* Whether the flags explain the length. R may be set with no Read Request behind the DDP header:
  * siw does so for every protection error. */
-static bool fits_length(const struct reading *r, const uint8_t *p, uint32_t total)
+static bool fits_length(const struct reading *r, const struct part *p)
 {
     uint32_t want = CONTROL_LEN;
+    uint32_t other = 0; /* with the other header, where the octet that tells was not seen */
     if (r->m || r->d) {
         want += SEG_LEN_LEN;
     }
     if (r->d) {
-        bool tagged = total > want && (p[want] & 0x80) != 0;
+        bool tagged = p->have > want && (p->octets[want] & 0x80) != 0;
+        other = p->have > want || p->have == p->total ? 0 : want + DDP_TAGGED_LEN;
         want += tagged ? DDP_TAGGED_LEN : DDP_UNTAGGED_LEN;
     }
-    return total == want || (r->r && total == want + RDMAP_READ_REQUEST_LEN);
+    return p->total == want || (r->r && p->total == want + RDMAP_READ_REQUEST_LEN) ||
+           (other != 0 && p->total == other);
 }
 
-static struct reading choose(const uint8_t *p, uint32_t total, bool *host_order)
+static struct reading choose(const struct part *part, bool *host_order)
 {
+    const uint8_t *p = part->octets;
     struct reading std = read_standard(p);
     struct reading host = read_host_order(p);
-    bool std_sound = is_defined(std.v) && fits_length(&std, p, total);
+    bool std_sound = is_defined(std.v) && fits_length(&std, part);
     /* siw leaves all bits but its three flags zero, the ones that are flags to others included. */
     bool host_sound =
-        (p[2] & 0xf8) == 0 && p[3] == 0 && is_defined(host.v) && fits_length(&host, p, total);
+        (p[2] & 0xf8) == 0 && p[3] == 0 && is_defined(host.v) && fits_length(&host, part);
     *host_order = !std_sound && host_sound;
     return *host_order ? host : std;
 }
@@ -136,6 +146,11 @@ static void unpack_rest(struct cursor c, struct rdmap_term *out)
 
 bool rdmap_term_unpack(struct cursor payload, struct rdmap_term *out)
 {
+    return rdmap_term_unpack_part(payload, payload.left, out);
+}
+
+bool rdmap_term_unpack_part(struct cursor payload, uint32_t total, struct rdmap_term *out)
+{
     *out = (struct rdmap_term){.v = verdict_bad(UNKNOWN, UNKNOWN, RDMAP_PROT_UNSPECIFIED)};
     uint8_t buf[RDMAP_TERM_MAX] = {0};
     struct cursor peek = payload;
@@ -147,7 +162,8 @@ bool rdmap_term_unpack(struct cursor payload, struct rdmap_term *out)
         }
         return false;
     }
-    struct reading r = choose(buf, payload.left, &out->host_order);
+    struct part part = {buf, have, total};
+    struct reading r = choose(&part, &out->host_order);
     out->v = r.v;
     out->m = r.m;
     out->d = r.d;

@@ -38,4 +38,8 @@ struct rdmap_term {
  * is sound. */
 bool rdmap_term_unpack(struct cursor payload, struct rdmap_term *out);
 
+/* The same of the first octets of a Terminate that has total of them: the rest was not seen, which is
+ * no reason to doubt its flags. */
+bool rdmap_term_unpack_part(struct cursor payload, uint32_t total, struct rdmap_term *out);
+
 #endif

@@ -309,6 +309,17 @@ static void unpack_siw(void **state)
         if (t.has_read) {
             assert_memory_equal(t.read, p + 24, RDMAP_READ_REQUEST_LEN);
         }
+        /* Octets that were not seen change nothing of what was. */
+        for (uint32_t have = 4; have < n; have++) {
+            struct rdmap_term part;
+            struct span head = {p, have};
+            assert_true(rdmap_term_unpack_part(cursor_of(&head, 1), n, &part));
+            expect_verdict(&part, siw[i].layer, siw[i].type, siw[i].code);
+            assert_int_equal(part.host_order, siw[i].host_order);
+            assert_true(part.m == t.m && part.d == t.d && part.r == t.r);
+            assert_true(part.ddp_len == 0 || part.ddp_len == t.ddp_len);
+            assert_false(part.has_read);
+        }
     }
 }
 
