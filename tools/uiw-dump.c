@@ -63,7 +63,10 @@ static void usage(FILE *f)
         "  -i, --interface NAME  capture live\n"
         "  -s, --snaplen N       octets per frame, live\n"
         "      --ignore-checksums  take segments whose TCP checksum is wrong\n"
-        "      --color WHEN      auto, always or never\n",
+        "      --color WHEN      auto, always or never\n"
+        "      --version\n"
+        "Status: 0; 1 when the input cannot be read, or an output not be written; 2 for wrong\n"
+        "arguments.\n",
         f);
 }
 
@@ -114,13 +117,15 @@ enum {
     O_FILTER,
     O_WRITE,
     O_SUMS,
-    O_COLOUR
+    O_COLOUR,
+    O_VERSION
 };
 
 static const struct option long_options[] = {
     {"verbose", no_argument, NULL, 'v'},
     {"hex", no_argument, NULL, 'x'},
     {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, O_VERSION},
     {"interface", required_argument, NULL, 'i'},
     {"capture-filter", required_argument, NULL, 'f'},
     {"snaplen", required_argument, NULL, 's'},
@@ -163,6 +168,12 @@ static bool is_dash(const char *path)
     return path != NULL && strcmp(path, "-") == 0;
 }
 
+/* Somebody may watch while the packets come. */
+static bool is_stream(const struct options *o)
+{
+    return o->in.iface != NULL || strcmp(o->in.file, "-") == 0;
+}
+
 /* Options that contradict each other. */
 static bool agrees(const struct options *o, int files)
 {
@@ -175,6 +186,9 @@ static bool agrees(const struct options *o, int files)
         return refuse(o->in.iface != NULL ? "a file and an interface: one of them"
                                           : "more than one file");
     }
+    if (o->write != NULL && is_stream(o)) {
+        return refuse("--write reads its input twice, which only a file allows");
+    }
     if (o->in.snaplen > 0 && o->in.iface == NULL) {
         return refuse("--snaplen is for a live capture");
     }
@@ -183,6 +197,19 @@ static bool agrees(const struct options *o, int files)
         return refuse("standard output can be one thing only");
     }
     return true;
+}
+
+/* What getopt_long() found fault with, in the last argument it looked at. */
+static void refuse_option(int c, const char *arg)
+{
+    char letter[] = {'-', (char)optopt, '\0'};
+    if (strncmp(arg, "--", 2) != 0) {
+        refuse("%s %s", letter, c == ':' ? "needs a value" : "is no option");
+    } else if (c == ':') {
+        refuse("%s needs a value", arg);
+    } else { /* optopt: the option that was recognised */
+        refuse("%s %s", arg, optopt != 0 ? "takes no value" : "is no option, or may be several");
+    }
 }
 
 /* 0 to go on; else the exit status plus one. */
@@ -195,19 +222,22 @@ static int parse(struct options *o, int argc, char **argv)
             usage(stdout);
             return 1;
         }
+        if (c == O_VERSION) {
+            puts("uiw-dump " UIW_DUMP_VERSION);
+            return 1;
+        }
         if (c == '?' || c == ':') {
-            const char *what = c == '?' ? "is no option, or not alone" : "needs a value";
-            refuse("%s %s", argv[optind - 1], what);
+            refuse_option(c, argv[optind - 1]);
             return 3;
         }
         if (!take_option(o, c)) {
             return 3;
         }
     }
+    o->in.file = argv[optind];
     if (!agrees(o, argc - optind)) {
         return 3;
     }
-    o->in.file = argv[optind];
     /* Without a list there is nothing on standard output but what was asked for. */
     bool other = o->summary || o->verdicts || o->html != NULL || o->write != NULL;
     o->list = o->messages || o->verbose || !other;
@@ -223,18 +253,13 @@ static bool wants_colour(const struct options *o)
     return isatty(STDOUT_FILENO) && (none == NULL || none[0] == '\0');
 }
 
-/* Somebody may watch while the packets come. */
-static bool is_stream(const struct options *o)
-{
-    return o->in.iface != NULL || strcmp(o->in.file, "-") == 0;
-}
-
 static bool add_outputs(struct run *r)
 {
     const struct options *o = &r->o;
     struct sink s;
     struct out_cfg cfg = {.f = stdout,
                           .colour = wants_colour(o),
+                          .filter = o->filter,
                           .fpdus = o->verbose,
                           .hex = o->hex,
                           .messages = o->list,
@@ -294,6 +319,16 @@ static bool outputs_differ(const struct options *o)
     return twice == NULL || refuse("%s cannot be two files at once", twice);
 }
 
+/* What is wrong with arguments beyond their syntax. */
+static bool check_values(struct run *r)
+{
+    char why[FILTER_ERR];
+    if (r->o.filter != NULL && (r->filter = filter_parse(r->o.filter, why)) == NULL) {
+        return refuse("%s", why);
+    }
+    return outputs_differ(&r->o);
+}
+
 static uint64_t clock_ns(void)
 {
     struct timespec ts;
@@ -304,18 +339,10 @@ static uint64_t clock_ns(void)
 static bool set_up(struct run *r)
 {
     char err[INPUT_ERR];
-    char why[FILTER_ERR];
     struct dump_cfg cfg = {.ignore_sums = r->o.ignore_sums,
                            .want_payload = r->o.hex,
                            .clock = is_stream(&r->o) ? clock_ns : NULL};
-    if (r->o.filter != NULL && (r->filter = filter_parse(r->o.filter, why)) == NULL) {
-        fprintf(stderr, "uiw-dump: %s\n", why);
-        return false;
-    }
     cfg.filter = r->filter;
-    if (!outputs_differ(&r->o)) {
-        return false;
-    }
     r->in = input_open(&r->o.in, err);
     if (r->in == NULL) {
         fprintf(stderr, "uiw-dump: %s\n", err);
@@ -412,6 +439,10 @@ int main(int argc, char **argv)
     int rc = parse(&r.o, argc, argv);
     if (rc != 0) {
         return rc - 1;
+    }
+    if (!check_values(&r)) {
+        filter_free(r.filter);
+        return 2;
     }
     bool watched = is_stream(&r.o) || isatty(STDOUT_FILENO);
     setvbuf(stdout, buffer, watched ? _IOLBF : _IOFBF, sizeof buffer);

@@ -182,7 +182,7 @@ def check_outputs(tool, captures, d):
     for args in (["--write", mine, mine], ["--html", mine, mine], ["--html", link, mine],
                  ["--write", link, mine], ["--html", d + "/x", "--write", d + "/x", mine]):
         p = call(tool, *args)
-        expect(p.returncode == 1 and b"two files" in p.stderr, f"{args}: exit {p.returncode}")
+        expect(p.returncode == 2 and b"two files" in p.stderr, f"{args}: exit {p.returncode}")
     with open(mine, "rb") as f:
         expect(f.read() == data, "the input was overwritten")
     for args in (["--write", "/dev/full"], ["--html", "/dev/full"], ["--write", d + "/no/file"],
@@ -233,7 +233,7 @@ def check_arguments(tool, captures, d):
     for text in ("op=read", "size=9..5", "conn=-1", "size>1x", "latency>1m", "host>1", "dir>1", "stag",
                  "frame=99999999999999999999999", "time=nan", "size=,", "x" * 500):
         p = call(tool, "--filter", text, some)
-        expect(p.returncode == 1 and b"not understood" in p.stderr, f"--filter {text}: {p.stderr}")
+        expect(p.returncode == 2 and b"not understood" in p.stderr, f"--filter {text}: {p.stderr}")
     everything = t.of_kind(t.run(tool, some), "message")
     for text, test in (("latency<1ms", lambda m: 0 <= m.get("latency_ns", 10**9) < 10**6),
                        ("latency>=290us", lambda m: m.get("latency_ns", 0) >= 290000),

@@ -149,6 +149,8 @@ def check_small(b, faults, page):
     detail = b.js("return document.getElementById('detail').innerText")
     expect(faults, "terminate" in detail and "host order" in detail, "End shows no Terminate")
     expect(faults, "11 00 03 00" in detail, "no hex of the Terminate")
+    expect(faults, b.js("const d = document.getElementById('detail'); return d.scrollWidth <= d.clientWidth"),
+           "the hex dump is wider than its panel")
     red = b.js("return getComputedStyle(document.querySelector('#row-sel text:last-child')).fill")
     bad = b.js(COLOURS)["bad"]
     expect(faults, red == f"rgb({bad[0]}, {bad[1]}, {bad[2]})", f"an error is not red but {red}")
@@ -185,6 +187,17 @@ def check_plots(b, faults, page):
     expect(faults, "rping buffer STag" in text and "rping-v4-4096.pcap" in text, "names are missing")
 
 
+def check_filtered(b, faults, page):
+    """A page of a part says so; what was not captured is not made up."""
+    b.open(page)
+    text = b.js("return document.body.innerText")
+    expect(faults, "Only what matches: op=read_request" in text, "the page keeps its filter to itself")
+    expect(faults, "read request  ?" in text.replace("\u00a0", " ") or "read request ?" in text,
+           "a size that was cut off is made up")
+    expect(faults, "undefined" not in text and "NaN" not in text, "the page shows what is undefined")
+    expect(faults, "0x00000000" not in text, "an STag that was cut off is made up")
+
+
 def check_large(b, faults, page):
     start = time.time()
     b.open(page)
@@ -218,12 +231,14 @@ def main():
     faults = []
     rping = os.path.join(captures, "rping-v4-4096.pcap")
     with tempfile.TemporaryDirectory() as d:
-        small, large, ping, cap = (os.path.join(d, n) for n in (
-            "small.html", "large.html", "ping.html", "many.pcap"))
+        small, large, ping, part, cap = (os.path.join(d, n) for n in (
+            "small.html", "large.html", "ping.html", "part.html", "many.pcap"))
         many(cap, 10000)
         for page, source in ((small, os.path.join(captures, "raw-tagged.pcap")), (large, cap),
                              (ping, rping)):
             subprocess.run([tool, "--html", page, source], check=True)
+        subprocess.run([tool, "--html", part, "--filter", "op=read_request",
+                        os.path.join(captures, "snap96-rping.pcap")], check=True)
         b = Browser(driver, chrome, 9600 + os.getpid() % 300)
         try:
             b.open(small)
@@ -231,6 +246,7 @@ def main():
             check_small(b, faults, small)
             check_narrow(b, faults, small)
             check_plots(b, faults, ping)
+            check_filtered(b, faults, part)
             check_large(b, faults, large)
         finally:
             b.close()

@@ -89,13 +89,19 @@ def check_readme(tool, readme):
 
 def check_arguments(tool, captures):
     some = os.path.join(captures, "rping-v4-64.pcap")
-    for args in ([], ["-q", some], [some, some], ["--color", "blue", some]):
-        expect(plain(tool, *args).returncode == 2, f"wrong arguments {args} are taken")
-    for args in (["--filter", "op=jump", some], ["--filter", "colour=3", some],
-                 [some + ".none"], ["-f", "tcp prot 3", some], ["--write", "x", "-"]):
+    for args, word in (([], "no file"), (["-qv", some], "-q is no option"), ([some, some], "more than"),
+                       (["--color", "blue", some], "blue"), (["--verbose=3", some], "takes no value"),
+                       (["-vi"], "-i needs a value"), (["--ver", some], "--ver is no option"),
+                       (["--filter", "op=jump", some], "op=jump"), (["--write", "x", "-"], "a file"),
+                       (["--filter", "colour=3", some], "colour=3"), (["--write", some, some], "two")):
+        p = plain(tool, *args, stdin=b"")
+        expect(p.returncode == 2 and word in p.stderr.decode(),
+               f"wrong arguments {args}: {p.returncode} {p.stderr}")
+    for args in ([some + ".none"], ["-f", "tcp prot 3", some]):
         p = plain(tool, *args, stdin=b"")
         expect(p.returncode == 1 and p.stderr, f"{args}: exit {p.returncode}")
     expect(plain(tool, "--help").returncode == 0, "--help fails")
+    expect(re.fullmatch(rb"uiw-dump \d[\d.]*\n", plain(tool, "--version").stdout), "--version fails")
     text = plain(tool, some).stdout
     expect(b"\033[" not in text, "colour in a pipe")
     expect(b"\033[" in plain(tool, "--color", "always", some).stdout, "no colour when asked")
@@ -104,6 +110,48 @@ def check_arguments(tool, captures):
     expect(plain(tool, "-", stdin=data).stdout == text, "standard input shows something else")
     expect(plain(tool, "-f", "tcp port 7174", some).stdout == text, "-f loses packets")
     expect(not t.of_kind(t.run(tool, "-f", "tcp port 1", some), "message"), "-f filters nothing")
+
+
+def check_empty(tool, captures, d):
+    """Where there is nothing to tell, that is told."""
+    some = os.path.join(captures, "rping-v4-64.pcap")
+    odd = os.path.join(d, "odd.pcap")
+    with open(some, "rb") as f:
+        data = f.read()
+    for octets, args, word in ((data, ["--filter", "conn=7"], b"none of 70 messages"),
+                               (data[:24], [], b"no frames"),
+                               (data.replace(b"\x08\x00\x45", b"\x88\x64\x45"), [], b"no TCP")):
+        with open(odd, "wb") as f:
+            f.write(octets)
+        p = plain(tool, *args, odd)
+        expect(p.returncode == 0 and word in p.stdout and p.stdout.count(b"\n") == 1, f"{word}: {p}")
+
+
+def check_cut_headers(tool, captures, d):
+    """Behind a snaplen: no field is made up, and what answers what is seen by what is left of it."""
+    path = os.path.join(d, "cut.pcap")
+    for name in ("rping-v4-64", "pt-atomic", "rtr-read", "rping-v6-100", "term-both", "op-crc-all"):
+        packets = w.read(os.path.join(captures, name + ".pcap"))
+        w.write(path, packets)
+        whole = {m["frame"]: m for m in t.of_kind(t.run(tool, path), "message")}
+        for snap in (82, 86, 90, 96, 104, 112, 120, 132, 150):
+            w.write(path, packets, snap=snap)
+            cut = t.run(tool, path)
+            for m in t.of_kind(cut, "message"):
+                want = whole.get(m["frame"], {})
+                wrong = [k for k in m if k in want and m[k] != want[k]
+                         and k not in ("crc", "missing", "upper", "errors", "first_error")]
+                expect(not wrong or m["op"] != want["op"],
+                       f"{name} to {snap}: {wrong} of {m['op']} in frame {m['frame']}")
+                if m["op"] == "read_response" and "op" in want and not t.of_kind(cut, "gap"):
+                    expect("latency_ns" in m, f"{name} to {snap}: frame {m['frame']}: no latency")
+            text = plain(tool, path).stdout.decode()
+            expect("into 0x00000000 0x0 " not in text or name == "rtr-read",
+                   f"{name} to {snap}: a Read of what was not captured")
+            if "read_request    ?" in text:
+                expect("not captured" in plain(tool, "--summary", path).stdout.decode(), "no word of it")
+                expect(not t.of_kind(t.run(tool, "--filter", "op=read_request stag=0", path), "message")
+                       or name == "rtr-read", f"{name} to {snap}: STag 0 matches")
 
 
 def check_broken(tool, captures, d):
@@ -317,6 +365,8 @@ def main():
         check_readme(tool, os.path.abspath(os.path.join(captures, "..", "..", "README.md")))
         check_arguments(tool, captures)
         check_broken(tool, captures, d)
+        check_empty(tool, captures, d)
+        check_cut_headers(tool, captures, d)
         check_filters(tool, captures)
         check_write(tool, captures, d)
         check_smb(tool, d)

@@ -308,7 +308,7 @@ static void check_terminate(struct dump *d, struct msg *m)
 {
     struct span all = {m->head, m->head_len};
     struct cursor c = cursor_of(&all, m->head_len > 0 ? 1 : 0);
-    m->whole_hdr = rdmap_term_unpack(c, &m->term);
+    m->whole_hdr = rdmap_term_unpack_part(c, (uint32_t)min_u64(m->bytes, UINT32_MAX), &m->term);
     const struct rdmap_term *t = &m->term;
     struct span control = {m->head, min_u32(m->head_len, 4)};
     if (!m->whole_hdr) {

@@ -103,6 +103,7 @@ struct pending_read {
     uint64_t ns, frame;
     unsigned opcode; /* RDMAP_READ_REQUEST or RDMAP_ATOMIC_REQUEST */
     uint32_t id;     /* of an atomic */
+    uint32_t known;  /* octets of its header that were captured; what lies behind them is 0 here */
     struct rdmap_read_request req;
 };
 
@@ -120,6 +121,7 @@ struct rdma {
     struct pending_read *read;
     uint32_t read_cap, read_head, reads, reads_peak;
     bool reads_unsure; /* some requests were not seen */
+    bool reads_vague;  /* of some not the whole header was */
     bool first_done;   /* its first FPDU of full operation was seen */
     bool told_mulpdu;
     uint64_t first_frame;

@@ -309,10 +309,11 @@ static bool holds_conn(const struct term *t, const struct conn *c)
 static bool touches_stag(const struct term *t, const struct msg *m)
 {
     bool inv = rdmap_opcode_invalidates(m->opcode) && within(t, m->inv_stag);
-    bool read = m->opcode == RDMAP_READ_REQUEST || m->answered;
+    bool read =
+        (m->opcode == RDMAP_READ_REQUEST || m->opcode == RDMAP_READ_RESPONSE) && m->whole_hdr;
     return inv || (m->tagged && within(t, m->stag)) ||
            (read && (within(t, m->req.sink_stag) || within(t, m->req.src_stag))) ||
-           (m->opcode == RDMAP_ATOMIC_REQUEST && within(t, m->atomic.stag));
+           (m->opcode == RDMAP_ATOMIC_REQUEST && m->whole_hdr && within(t, m->atomic.stag));
 }
 
 static bool holds(const struct term *t, const struct msg *m, uint64_t start_ns)
@@ -322,8 +323,7 @@ static bool holds(const struct term *t, const struct msg *m, uint64_t start_ns)
     case F_OP: return within(t, m->opcode);
     case F_STAG: return touches_stag(t, m);
     case F_SIZE:
-        return m->opcode != OP_NONE &&
-               within(t, m->opcode == RDMAP_READ_REQUEST ? m->req.len : m->bytes);
+        return m->opcode != OP_NONE && msg_size(m) != SIZE_UNKNOWN && within(t, msg_size(m));
     case F_TIME: return m->at.ns >= start_ns && within(t, m->at.ns - start_ns);
     case F_FRAME: return within(t, m->at.frame);
     case F_LATENCY: return m->answered && within(t, m->latency_ns);

@@ -11,6 +11,7 @@ struct out_cfg {
     FILE *f;
     bool colour, fpdus, hex, messages, findings, summary;
     const char *source; /* what the input is called */
+    const char *filter; /* as it was given, or NULL */
     const struct dump *d;
 };
 

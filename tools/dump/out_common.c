@@ -30,12 +30,38 @@ const char *out_duration(uint64_t ns, char buf[32])
     return buf;
 }
 
+/* Of a header that cannot be shown. */
+static const char *no_header(const struct msg *m)
+{
+    return m->crc == CRC_BAD ? "header not believed" : "header not whole";
+}
+
+static void read_detail(const struct msg *m, char *buf, size_t n)
+{
+    if (!m->whole_hdr) {
+        snprintf(buf, n, "%s, msn %u", no_header(m), m->msn);
+        return;
+    }
+    snprintf(buf, n, "from stag 0x%08x to 0x%llx into 0x%08x 0x%llx msn %u", m->req.src_stag,
+             (unsigned long long)m->req.src_to, m->req.sink_stag,
+             (unsigned long long)m->req.sink_to, m->msn);
+}
+
+static void immediate_detail(const struct msg *m, char *buf, size_t n)
+{
+    if (m->head_len < 8) {
+        snprintf(buf, n, "msn %u data not whole", m->msn);
+        return;
+    }
+    snprintf(buf, n, "msn %u data 0x%016llx", m->msn, (unsigned long long)get_be64(m->head));
+}
+
 static void terminate_detail(const struct msg *m, char *buf, size_t n)
 {
     const struct rdmap_term *t = &m->term;
     struct verdict other = verdict_bad(t->v.type, t->v.layer, t->v.code);
     if (!m->whole_hdr) {
-        snprintf(buf, n, "control word not whole");
+        snprintf(buf, n, "%s", no_header(m));
         return;
     }
     /* Without a header that decides, both readings may be sound (see rdmap_term.h). */
@@ -50,7 +76,7 @@ static void atomic_detail(const struct msg *m, char *buf, size_t n)
 {
     const struct rdmap_atomic_request *a = &m->atomic;
     if (!m->whole_hdr) {
-        snprintf(buf, n, "header not whole");
+        snprintf(buf, n, "%s", no_header(m));
     } else if (m->opcode == RDMAP_ATOMIC_RESPONSE) {
         snprintf(buf, n, "id 0x%08x original 0x%016llx", m->result.id,
                  (unsigned long long)m->result.original);
@@ -71,19 +97,12 @@ const char *out_detail(const struct msg *m, char *buf, size_t n)
     case RDMAP_READ_RESPONSE:
         snprintf(buf, n, "stag 0x%08x to 0x%llx", m->stag, (unsigned long long)m->to);
         break;
-    case RDMAP_READ_REQUEST:
-        snprintf(buf, n, "from stag 0x%08x to 0x%llx into 0x%08x 0x%llx msn %u", m->req.src_stag,
-                 (unsigned long long)m->req.src_to, m->req.sink_stag,
-                 (unsigned long long)m->req.sink_to, m->msn);
-        break;
+    case RDMAP_READ_REQUEST: read_detail(m, buf, n); break;
     case RDMAP_TERMINATE: terminate_detail(m, buf, n); break;
     case RDMAP_ATOMIC_REQUEST:
     case RDMAP_ATOMIC_RESPONSE: atomic_detail(m, buf, n); break;
     case RDMAP_IMMEDIATE:
-    case RDMAP_IMMEDIATE_SE:
-        snprintf(buf, n, "msn %u data 0x%016llx", m->msn,
-                 m->head_len >= 8 ? (unsigned long long)get_be64(m->head) : 0ull);
-        break;
+    case RDMAP_IMMEDIATE_SE: immediate_detail(m, buf, n); break;
     case RDMAP_SEND_INV:
     case RDMAP_SEND_SE_INV:
         snprintf(buf, n, "msn %u invalidates 0x%08x", m->msn, m->inv_stag);

@@ -170,13 +170,15 @@ static void tell_message(void *ctx, const struct msg *m)
     }
     json_t *j = begin_at(o, "message", &m->at);
     set(j, "op", json_string(op_name(m->opcode)));
-    set_int(j, "n", m->opcode == RDMAP_READ_REQUEST ? m->req.len : m->bytes);
+    if (msg_size(m) != SIZE_UNKNOWN) {
+        set_int(j, "n", msg_size(m));
+    }
     set_int(j, "f0", m->first_frame);
     set_int(j, "fpdus", m->fpdus);
     set_text(j, "x", out_detail(m, text, sizeof text));
     set_text(j, "crc", crc_text(m->crc));
     set_text(j, "note", m->note);
-    if (m->opcode == RDMAP_READ_REQUEST || m->tagged) {
+    if (m->tagged || (m->opcode == RDMAP_READ_REQUEST && m->whole_hdr)) {
         snprintf(text, sizeof text, "0x%08x", m->tagged ? m->stag : m->req.src_stag);
         set_text(j, "s", text);
     }
@@ -276,6 +278,7 @@ static void finish(void *ctx, const struct dump *d)
     set_int(j, "left", o->left);
     set_int(j, "conns", o->conns_left);
     set_text(j, "source", o->cfg.source != NULL ? o->cfg.source : "");
+    set_text(j, "filter", o->cfg.filter != NULL ? o->cfg.filter : "");
     set_int(j, "start", d->start_ns / 1000000);
     write_line(o, j);
 }

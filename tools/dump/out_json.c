@@ -114,7 +114,7 @@ static void set_read(json_t *j, const struct rdmap_read_request *r)
     set_hex(j, "src_to", r->src_to, 16);
 }
 
-static void set_term(json_t *j, const struct rdmap_term *t)
+static void set_term(json_t *j, const struct rdmap_term *t, uint32_t head_len)
 {
     char text[16];
     snprintf(text, sizeof text, "%x/%x/%02x", t->v.layer, t->v.type, t->v.code);
@@ -124,7 +124,7 @@ static void set_term(json_t *j, const struct rdmap_term *t)
     set(j, "m", json_boolean(t->m));
     set(j, "d", json_boolean(t->d));
     set(j, "r", json_boolean(t->r));
-    if (t->m) {
+    if (t->m && head_len >= 6) {
         set_u64(j, "ddp_segment_length", t->seg_len);
     }
     if (t->ddp_len > 0) {
@@ -161,7 +161,7 @@ static void set_operation(json_t *j, const struct msg *m)
     }
     switch (m->whole_hdr ? m->opcode : RDMAP_WRITE) {
     case RDMAP_READ_REQUEST: set_read(j, &m->req); break;
-    case RDMAP_TERMINATE: set_term(j, &m->term); break;
+    case RDMAP_TERMINATE: set_term(j, &m->term, m->head_len); break;
     case RDMAP_ATOMIC_REQUEST: set_atomic(j, &m->atomic); break;
     case RDMAP_ATOMIC_RESPONSE:
         set_hex(j, "id", m->result.id, 8);
@@ -219,7 +219,9 @@ static void tell_fpdu(void *ctx, const struct fpdu_view *f)
     set_u64(j, "pad", f->pad);
     set_u64(j, "markers", f->markers);
     set(j, "crc", json_string(crc_text(f->crc)));
-    set_hex(j, "crc_field", f->crc_wire, 8);
+    if (f->missing == 0) {
+        set_hex(j, "crc_field", f->crc_wire, 8);
+    }
     if (f->seg.raw_len > 0) {
         set(j, "t", json_boolean(h->tagged));
         set(j, "l", json_boolean(h->last));

@@ -57,6 +57,9 @@ static void tell_sizes(FILE *f, const struct op_stats *o)
                     (unsigned long long)high, (unsigned long long)o->size[b]);
         }
     }
+    if (o->sizeless > 0) {
+        fprintf(f, "                 not captured         %llu\n", (unsigned long long)o->sizeless);
+    }
 }
 
 static void tell_tcp(FILE *f, const struct half *h)

@@ -100,7 +100,8 @@ static void rdmap_header(FILE *out, const struct fpdu_view *f)
                 (unsigned long long)r.src_to);
     } else if (opcode == RDMAP_TERMINATE) {
         struct rdmap_term t;
-        bool ok = rdmap_term_unpack(c, &t);
+        c.left = min_u32(c.left, f->known);
+        bool ok = rdmap_term_unpack_part(c, f->seg.plen, &t);
         fprintf(out, " Layer %u EType %u ErrorCode 0x%02x M %u D %u R %u DDPSegmentLength %u%s",
                 t.v.layer, t.v.type, t.v.code, t.m, t.d, t.r, t.seg_len,
                 !ok            ? " (cut short)"
@@ -153,10 +154,12 @@ static void tell_message(void *ctx, const struct msg *m)
     FILE *out = o->cfg.f;
     char detail[DETAIL];
     char took[32];
-    bool request = m->opcode == RDMAP_READ_REQUEST;
-    fprintf(out, "%s%.6f %u %c %-15s %llu  %s", paint(o, colour_of(m)),
-            out_time(o->cfg.d, m->at.ns), m->at.conn->id, arrow(m->at.dir), op_name(m->opcode),
-            (unsigned long long)(request ? m->req.len : m->bytes),
+    char size[24] = "?";
+    if (msg_size(m) != SIZE_UNKNOWN) {
+        snprintf(size, sizeof size, "%llu", (unsigned long long)msg_size(m));
+    }
+    fprintf(out, "%s%.6f %u %c %-15s %s  %s", paint(o, colour_of(m)), out_time(o->cfg.d, m->at.ns),
+            m->at.conn->id, arrow(m->at.dir), op_name(m->opcode), size,
             out_detail(m, detail, sizeof detail));
     if (m->answered) {
         fprintf(out, "  +%s", out_duration(m->latency_ns, took));
@@ -223,11 +226,25 @@ static void tell_frames(const struct out_text *o, const struct dump *d)
     }
 }
 
+/* Why there is nothing above it. */
+static void tell_nothing(const struct out_text *o, const struct dump *d)
+{
+    if (d->frames == 0) {
+        fprintf(o->cfg.f, "# no frames\n");
+    } else if (d->conns == 0) {
+        fprintf(o->cfg.f, "# no TCP connection in %llu frames\n", (unsigned long long)d->frames);
+    } else if (d->cfg.filter != NULL && d->messages > 0 && d->shown == 0) {
+        fprintf(o->cfg.f, "# none of %llu messages matches the filter\n",
+                (unsigned long long)d->messages);
+    }
+}
+
 static void finish(void *ctx, const struct dump *d)
 {
     const uint32_t others = d->conns - d->mpa_conns;
     const struct out_text *o = ctx;
     tell_frames(o, d);
+    tell_nothing(o, d);
     if (others > 0) {
         fprintf(o->cfg.f, "# %u of %u TCP connections carry no iWARP that could be recognised\n",
                 others, d->conns);

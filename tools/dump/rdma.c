@@ -194,8 +194,7 @@ static void finish(struct dump *d, struct conn *c, unsigned dir, struct open_msg
     reads_response(d, c, dir, m);
     collect_errors(c->h[dir].x, o);
     upper_message(c, dir, m);
-    stats_message(&c->h[dir].st, m->opcode,
-                  m->opcode == RDMAP_READ_REQUEST ? m->req.len : m->bytes);
+    stats_message(&c->h[dir].st, m->opcode, msg_size(m));
     if (m->opcode == RDMAP_WRITE && m->bytes > 0) {
         struct region r = {.stag = m->stag,
                            .dir = dir,

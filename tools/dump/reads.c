@@ -35,6 +35,23 @@ static bool grow(struct rdma *x)
     return true;
 }
 
+/* A snaplen may have cut its header, which need not begin what was captured of the message. */
+static struct pending_read note_request(const struct msg *m)
+{
+    uint8_t head[RDMAP_ATOMIC_REQUEST_LEN] = {0};
+    struct pending_read p = {.ns = m->at.ns, .frame = m->at.frame, .opcode = m->opcode};
+    p.known = min_u32(m->head_len, sizeof head);
+    memcpy(head, m->head, p.known);
+    if (m->opcode == RDMAP_ATOMIC_REQUEST) {
+        struct rdmap_atomic_request a;
+        rdmap_atomic_request_unpack(head, &a);
+        p.id = a.id;
+    } else {
+        rdmap_read_request_unpack(head, &p.req);
+    }
+    return p;
+}
+
 static void check_depth(struct dump *d, struct conn *c, unsigned dir, const struct msg *m)
 {
     const struct rdma *x = c->h[dir].x;
@@ -52,23 +69,47 @@ void reads_request(struct dump *d, struct conn *c, unsigned dir, struct msg *m)
     if (!atomic && m->opcode != RDMAP_READ_REQUEST) {
         return;
     }
-    if (!m->whole_hdr || !grow(x)) {
+    if (m->crc == CRC_BAD || (!m->whole_hdr && m->missing == 0) || !grow(x)) {
         x->reads_unsure = true;
         return;
     }
-    *pending(x, x->reads++) = (struct pending_read){.ns = m->at.ns,
-                                                    .frame = m->at.frame,
-                                                    .opcode = m->opcode,
-                                                    .id = m->atomic.id,
-                                                    .req = m->req};
+    x->reads_vague |= !m->whole_hdr;
+    *pending(x, x->reads++) = note_request(m);
     x->reads_peak = max_u32(x->reads_peak, x->reads);
     if (rdma_ready(c, 1 - dir)) {
         check_depth(d, c, dir, m);
     }
 }
 
-static bool answers(const struct pending_read *p, const struct msg *m)
+static bool is_whole(const struct pending_read *p)
 {
+    return p->known >= (p->opcode == RDMAP_ATOMIC_REQUEST ? (uint32_t)RDMAP_ATOMIC_REQUEST_LEN
+                                                          : (uint32_t)RDMAP_READ_REQUEST_LEN);
+}
+
+/* A request or a response that was cut: what is known of both agrees, and their order decides. */
+static bool may_answer(const struct pending_read *p, const struct msg *m)
+{
+    uint8_t asked[12];
+    uint8_t got[12];
+    if (m->opcode == RDMAP_ATOMIC_RESPONSE) {
+        return p->opcode == RDMAP_ATOMIC_REQUEST &&
+               (p->known < 8 || m->head_len < 4 || p->id == get_be32(m->head));
+    }
+    put_be32(asked, p->req.sink_stag);
+    put_be64(asked + 4, p->req.sink_to);
+    put_be32(got, m->stag);
+    put_be64(got + 4, m->to);
+    return p->opcode == RDMAP_READ_REQUEST && !m->partial &&
+           (m->bytes == 0 || memcmp(asked, got, min_u32(p->known, sizeof got)) == 0);
+}
+
+static bool answers(const struct pending_read *p, const struct msg *m, bool seen_all)
+{
+    bool cut = m->opcode == RDMAP_ATOMIC_RESPONSE && !m->whole_hdr;
+    if (cut || !is_whole(p)) {
+        return seen_all && may_answer(p, m);
+    }
     if (m->opcode == RDMAP_ATOMIC_RESPONSE) {
         return p->opcode == RDMAP_ATOMIC_REQUEST && p->id == m->result.id;
     }
@@ -85,10 +126,11 @@ static bool answers(const struct pending_read *p, const struct msg *m)
 
 /* The request of the message, by its place in the ring; -1: none. Looking far is only for what comes
  * behind a gap, so that a flood of requests costs no more than itself. */
-static int find(struct rdma *x, const struct msg *m)
+static int find(struct rdma *x, const struct rdma *answerer, const struct msg *m)
 {
+    bool seen_all = !x->reads_unsure && !answerer->reads_unsure && m->crc != CRC_BAD;
     for (uint32_t i = 0; i < min_u32(x->reads, 256); i++) {
-        if (answers(pending(x, i), m)) {
+        if (answers(pending(x, i), m, seen_all)) {
             return (int)i;
         }
     }
@@ -99,7 +141,8 @@ static void complain(struct dump *d, struct conn *c, unsigned dir, struct msg *m
 {
     struct rdma *asker = c->h[1 - dir].x;
     struct span none = {NULL, 0};
-    bool unsure = asker != NULL ? asker->reads_unsure : c->h[1 - dir].s.searched;
+    bool unsure =
+        asker != NULL ? asker->reads_unsure || asker->reads_vague : c->h[1 - dir].s.searched;
     if (unsure || c->h[dir].x->reads_unsure || m->crc == CRC_BAD || c->h[1 - dir].r.head != NULL) {
         return; /* the request may be among what was not seen */
     }
@@ -148,18 +191,21 @@ void reads_response(struct dump *d, struct conn *c, unsigned dir, struct msg *m)
         return;
     }
     struct rdma *asker = c->h[1 - dir].x;
-    int i = asker == NULL ? -1 : find(asker, m);
+    int i = asker == NULL ? -1 : find(asker, c->h[dir].x, m);
     if (i < 0) {
         complain(d, c, dir, m);
         return;
     }
-    if (i > 0 && !c->h[dir].x->reads_unsure && m->crc != CRC_BAD) {
+    if (i > 0 && !c->h[dir].x->reads_unsure && !asker->reads_vague && m->crc != CRC_BAD) {
         dump_find(d, dump_spot(m->at, (struct span){NULL, 0}), REQUIRE_READ_ORDER,
                   "%d older requests have no answer yet", i);
     }
     const struct pending_read p = *pending(asker, (uint32_t)i);
     take(asker, (unsigned)i);
     m->req = p.req;
+    if (m->opcode == RDMAP_READ_RESPONSE) {
+        m->whole_hdr = is_whole(&p);
+    }
     m->partial &= m->opcode != RDMAP_READ_RESPONSE || m->to != p.req.sink_to;
     m->request_frame = p.frame;
     m->answered = m->at.ns >= p.ns;
@@ -167,7 +213,7 @@ void reads_response(struct dump *d, struct conn *c, unsigned dir, struct msg *m)
     if (m->answered) {
         stats_latency(c->stats, 1 - dir, m->latency_ns);
     }
-    if (m->opcode == RDMAP_READ_RESPONSE) {
+    if (m->opcode == RDMAP_READ_RESPONSE && m->whole_hdr) {
         fill_read(d, c, dir, m);
     }
 }

@@ -32,7 +32,11 @@ void stats_message(struct half_stats *st, unsigned opcode, uint64_t size)
     struct op_stats *o = of_op(st, opcode);
     if (o != NULL) {
         o->messages++;
-        o->size[stats_size_bucket(size)]++;
+        if (size == SIZE_UNKNOWN) {
+            o->sizeless++;
+        } else {
+            o->size[stats_size_bucket(size)]++;
+        }
     }
 }
 

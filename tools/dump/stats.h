@@ -14,6 +14,7 @@ enum {
 struct op_stats {
     uint64_t messages, fpdus, bytes;
     uint64_t size[SIZE_BUCKETS];
+    uint64_t sizeless; /* messages of SIZE_UNKNOWN */
 };
 
 /* One direction. */

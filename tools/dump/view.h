@@ -14,6 +14,7 @@ struct conn;
 struct dump;
 
 enum { HEAD_MAX = 160, NOTE_MAX = 120, OPCODES = 16, OP_NONE = OPCODES };
+#define SIZE_UNKNOWN UINT64_MAX
 
 /* Direction 0 is from the connection's first end, the client where it is known. */
 enum { DIRS = 2 };
@@ -65,7 +66,7 @@ struct msg {
     bool tagged;
     bool partial;     /* its beginning was not seen */
     bool late;        /* told of behind younger ones */
-    bool whole_hdr;   /* req, term or atomic below is filled */
+    bool whole_hdr;   /* req, term, atomic or result below is filled */
     uint64_t bytes;   /* ULP payload */
     uint64_t missing; /* of that, not captured */
     uint32_t fpdus;
@@ -84,6 +85,15 @@ struct msg {
     uint32_t head_len;
     char note[NOTE_MAX]; /* what the upper layer makes of it, or "" */
 };
+
+/* Its payload, or what a Read Request asks for: SIZE_UNKNOWN when that header was not captured. */
+static inline uint64_t msg_size(const struct msg *m)
+{
+    if (m->opcode != RDMAP_READ_REQUEST) {
+        return m->bytes;
+    }
+    return m->whole_hdr ? m->req.len : SIZE_UNKNOWN;
+}
 
 struct finding {
     struct place at;
