@@ -116,6 +116,22 @@ static bool set_cc(struct devspec *s, const char *value)
     return true;
 }
 
+static bool set_u16(uint16_t *out, const char *value, unsigned long max)
+{
+    unsigned long n;
+    if (!number(value, max, &n)) {
+        return false;
+    }
+    *out = (uint16_t)n;
+    return true;
+}
+
+static bool set_vlan(struct devspec *s, const char *value)
+{
+    return (s->net.kind == NET_TAP || s->net.kind == NET_PCAP) &&
+           set_u16(&s->net.vlan, value, 4094) && s->net.vlan > 0;
+}
+
 static bool set_progress(struct devspec *s, const char *value)
 {
     bool polled;
@@ -146,16 +162,6 @@ static bool set_rev(struct devspec *s, const char *value)
         return false;
     }
     s->rev = (uint8_t)n;
-    return true;
-}
-
-static bool set_u16(uint16_t *out, const char *value, unsigned long max)
-{
-    unsigned long n;
-    if (!number(value, max, &n)) {
-        return false;
-    }
-    *out = (uint16_t)n;
     return true;
 }
 
@@ -203,6 +209,7 @@ static const struct key keys[] = {
     {"mac", "six hex octets of a unicast address, as 02:00:00:00:00:01; not for sock", set_mac,
      false},
     {"mtu", "576..65535; not for tap and pcap, which take the interface's", set_mtu, false},
+    {"vlan", "1..4094; only for tap and pcap", set_vlan, false},
     {"capture", "the path of a file, of up to 255 octets", set_capture, false},
     {"cc", "sock only: the name of one of the kernel's TCP congestion controls, as cubic", set_cc,
      false},
@@ -240,10 +247,11 @@ static int set_key(struct devspec *s, uint64_t *seen, const char *pair)
         }
         return 0;
     }
-    return fail(EINVAL,
-                "device string: unknown key \"%.*s\"; known: ip gw mac mtu cc capture progress crc "
-                "markers rev ext ird ord spin rnr setup",
-                (int)n, pair);
+    return fail(
+        EINVAL,
+        "device string: unknown key \"%.*s\"; known: ip gw mac mtu vlan cc capture progress crc "
+        "markers rev ext ird ord spin rnr setup",
+        (int)n, pair);
 }
 
 static int set_name(struct devspec *s, const char *kind, const char *name)

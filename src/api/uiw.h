@@ -47,9 +47,9 @@ const char *uiw_version(void);
  *
  * A device is opened from one string, KIND:NAME[,KEY=VALUE]...
  *
- *   tap:IFNAME,ip=ADDRESS[/LEN]   a TAP interface that exists and is up; gw= mac=
+ *   tap:IFNAME,ip=ADDRESS[/LEN]   a TAP interface that exists and is up; gw= mac= vlan=
  *   pcap:IFNAME,ip=ADDRESS[/LEN]  any Ethernet interface that is up, through libpcap, beside the kernel and
- *                                 with a MAC address of its own; gw= mac=. Reaches what is on the wire of
+ *                                 with a MAC address of its own; gw= mac= vlan=. Reaches what is on the wire of
  *                                 that interface, not this host's own addresses on it
  *   shm:/NAME,ip=ADDRESS[/LEN]    two processes of this host through shared memory; mtu= mac=. They meet
  *                                 at /dev/shm/uiw-NAME, or at the socket whose whole path is given
@@ -66,6 +66,7 @@ const char *uiw_version(void);
  *                  address as well, made of the MAC address. Addresses work at once: nobody is asked
  *                  whether they are in use already (no duplicate address detection)
  *   gw=A.B.C.D gw=IPV6  the way to all other networks. For IPv6 without it, routers that announce themselves
+ *   vlan=ID        1..4094: frames go out, and count coming in, with the IEEE 802.1Q tag of that VLAN
  *   capture=FILE   all that is sent and received goes to that pcapng file, for uiw-dump and Wireshark;
  *                  the environment's UIW_PCAP is the same for all devices without that key. Devices of one
  *                  process may share a file; %p in its name is the process id. It slows everything down, and has the data in clear text

@@ -91,6 +91,7 @@ int iface_open(struct iface *i, const struct net_cfg *cfg, const char *hint, cha
         return -ENODEV;
     }
     strcpy(i->name, cfg->name);
+    i->vlan = cfg->vlan;
     i->most = cfg->mtu != 0 ? cfg->mtu : LINK_MTU_MAX;
     int r = find(i, cfg, hint, err);
     if (r != 0) {

@@ -13,6 +13,7 @@ struct iface {
     unsigned index;
     bool there, up;
     uint32_t mtu, most;
+    uint16_t vlan;    /* ours; 0: none */
     const char *kind; /* of the link */
     uint64_t asked_at;
 };

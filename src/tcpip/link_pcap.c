@@ -27,7 +27,7 @@ struct link_pcap {
     uint64_t lost, cut_short;
     struct frame **out; /* of the rx() that runs */
     uint32_t count;
-    uint8_t whole[FRAME_ROOM], piece[FRAME_ROOM];
+    uint8_t whole[VNET_TAG + FRAME_ROOM], piece[VNET_TAG + FRAME_ROOM];
 };
 
 static struct link_pcap *pcap_of(struct link *l)
@@ -60,6 +60,14 @@ static void on_frame(u_char *user, const struct pcap_pkthdr *h, const u_char *d)
     }
     memcpy(f->data, d, h->len);
     f->len = h->len;
+    if (p->iface.vlan != 0) {
+        if (!vnet_untag(f->data, f->len, p->iface.vlan)) {
+            frame_free(f); /* the filter lets none through without it */
+            return;
+        }
+        f->data += VNET_TAG;
+        f->len -= VNET_TAG;
+    }
     f->sum_ok = sum_is_partial(f);
     p->out[p->count++] = f;
 }
@@ -78,9 +86,15 @@ static uint32_t pcap_rx(struct link *l, struct frame **out, uint32_t max)
 
 /* --- send --- */
 
-/* 0, or a negative errno. */
-static int inject(struct link_pcap *p, const uint8_t *d, uint32_t len)
+/* 0, or a negative errno. There is room for a tag in front of d, and the frame is of no use afterwards. */
+static int inject(struct link_pcap *p, uint8_t *d, uint32_t len)
 {
+    if (p->iface.vlan != 0) {
+        d -= VNET_TAG;
+        len += VNET_TAG;
+        memmove(d, d + VNET_TAG, VNET_TAG_AT);
+        vnet_put_tag(d + VNET_TAG_AT, p->iface.vlan);
+    }
     errno = 0;
     if (pcap_inject(p->pcap, d, len) >= 0) {
         return 0;
@@ -94,9 +108,10 @@ static int inject(struct link_pcap *p, const uint8_t *d, uint32_t len)
 static int inject_pieces(struct link_pcap *p, const struct vnet_tcp *t, uint32_t gso)
 {
     uint32_t pay = t->end - t->pay;
+    uint8_t *piece = p->piece + VNET_TAG;
     for (uint32_t off = 0; off < pay; off += gso) {
-        uint32_t n = vnet_piece(p->whole, t, off, min_u32(pay - off, gso), p->piece);
-        int r = inject(p, p->piece, n);
+        uint32_t n = vnet_piece(p->whole + VNET_TAG, t, off, min_u32(pay - off, gso), piece);
+        int r = inject(p, piece, n);
         if (r != 0) {
             p->lost += off > 0;
             return off > 0 ? 0 : r;
@@ -107,21 +122,21 @@ static int inject_pieces(struct link_pcap *p, const struct vnet_tcp *t, uint32_t
 
 static int transmit(struct link_pcap *p, const struct link_tx *tx)
 {
+    uint8_t *whole = p->whole + VNET_TAG;
     uint32_t len = 0;
     for (uint32_t i = 1; i < tx->n; i++) {
-        memcpy(p->whole + len, tx->v[i].iov_base, tx->v[i].iov_len);
+        memcpy(whole + len, tx->v[i].iov_base, tx->v[i].iov_len);
         len += (uint32_t)tx->v[i].iov_len;
     }
     struct vnet_tcp t;
-    if ((tx->vh.flags & VIRTIO_NET_HDR_F_NEEDS_CSUM) == 0 ||
-        !vnet_find_tcp(p->whole, len, len, &t)) {
-        return inject(p, p->whole, len);
+    if ((tx->vh.flags & VIRTIO_NET_HDR_F_NEEDS_CSUM) == 0 || !vnet_find_tcp(whole, len, len, &t)) {
+        return inject(p, whole, len);
     }
     if (tx->vh.gso_type != VIRTIO_NET_HDR_GSO_NONE) {
         return inject_pieces(p, &t, tx->vh.gso_size);
     }
-    vnet_put_sums(p->whole, &t);
-    return inject(p, p->whole, len);
+    vnet_put_sums(whole, &t);
+    return inject(p, whole, len);
 }
 
 static int pcap_tx(struct link *l, struct link_tx *tx)
@@ -232,11 +247,15 @@ static int activate(struct link_pcap *p, char err[NET_ERR_TEXT])
 /* What we have sent ourselves and what is for others stays outside. */
 static int filter(struct link_pcap *p, const uint8_t mac[6], char err[NET_ERR_TEXT])
 {
-    char text[FILTER_TEXT];
+    char text[FILTER_TEXT], tag[20] = "";
     struct bpf_program code;
-    snprintf(text, sizeof text,
-             "(ether dst %02x:%02x:%02x:%02x:%02x:%02x or ether multicast) and (ip or arp or ip6)",
-             mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+    if (p->iface.vlan != 0) {
+        snprintf(tag, sizeof tag, "vlan %u and ", p->iface.vlan);
+    }
+    snprintf(
+        text, sizeof text,
+        "(ether dst %02x:%02x:%02x:%02x:%02x:%02x or ether multicast) and %s(ip or arp or ip6)",
+        mac[0], mac[1], mac[2], mac[3], mac[4], mac[5], tag);
     int r = pcap_setdirection(p->pcap, PCAP_D_IN);
     if (r == 0 && pcap_compile(p->pcap, &code, text, 1, PCAP_NETMASK_UNKNOWN) == 0) {
         r = pcap_setfilter(p->pcap, &code);

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "tcpip/iface.h"
+#include "tcpip/vnet.h"
 
 enum { VNET_LEN = sizeof(struct virtio_net_hdr) };
 
@@ -20,6 +21,7 @@ struct link_tap {
     struct frame *spare; /* for the next read */
     struct iface iface;
     bool full;
+    uint8_t tagged[VNET_LEN + VNET_TAG_AT + VNET_TAG]; /* what leaves in front, on a VLAN */
     uint64_t lost;
 };
 
@@ -56,6 +58,17 @@ static struct frame *read_frame(struct link_tap *t)
     return got;
 }
 
+/* A frame of another VLAN, or of none, is emptied: nobody wants that. */
+static void untag(const struct link_tap *t, struct frame *f)
+{
+    if (!vnet_untag(f->data, f->len, t->iface.vlan)) {
+        f->len = 0;
+        return;
+    }
+    f->data += VNET_TAG;
+    f->len -= VNET_TAG;
+}
+
 static uint32_t tap_rx(struct link *l, struct frame **out, uint32_t max)
 {
     struct link_tap *t = tap_of(l);
@@ -65,6 +78,9 @@ static uint32_t tap_rx(struct link *l, struct frame **out, uint32_t max)
         if (f == NULL) {
             break;
         }
+        if (t->iface.vlan != 0) {
+            untag(t, f);
+        }
         out[n++] = f;
     }
     return n;
@@ -72,11 +88,30 @@ static uint32_t tap_rx(struct link *l, struct frame **out, uint32_t max)
 
 /* --- send --- */
 
+/* The tag goes between the MAC addresses and the rest of the headers. */
+static void put_tag(struct link_tap *t, struct link_tx *tx)
+{
+    uint8_t *at = t->tagged;
+    if (tx->vh.flags != 0) {
+        tx->vh.csum_start = (uint16_t)(tx->vh.csum_start + VNET_TAG);
+        tx->vh.hdr_len = (uint16_t)(tx->vh.hdr_len + VNET_TAG);
+    }
+    memcpy(at, &tx->vh, VNET_LEN);
+    memcpy(at + VNET_LEN, tx->v[1].iov_base, VNET_TAG_AT);
+    vnet_put_tag(at + VNET_LEN + VNET_TAG_AT, t->iface.vlan);
+    tx->v[0] = (struct iovec){at, sizeof t->tagged};
+    tx->v[1].iov_base = (uint8_t *)tx->v[1].iov_base + VNET_TAG_AT;
+    tx->v[1].iov_len -= VNET_TAG_AT;
+}
+
 static int tap_tx(struct link *l, struct link_tx *tx)
 {
     struct link_tap *t = tap_of(l);
     tx->v[0].iov_base = &tx->vh;
     tx->v[0].iov_len = VNET_LEN;
+    if (t->iface.vlan != 0) {
+        put_tag(t, tx);
+    }
     ssize_t n = l->up ? writev(l->fd, tx->v, (int)tx->n) : -1;
     if (n >= 0) {
         return 0;

@@ -49,6 +49,9 @@ static int config_fault(const struct net_cfg *cfg, char err[NET_ERR_TEXT])
         what = "the MAC address is a group address";
     } else if (cfg->mtu != 0 && (cfg->mtu < 576 || cfg->mtu > 65535)) {
         what = "the MTU must be from 576 to 65535";
+    } else if (cfg->vlan > 4094 ||
+               (cfg->vlan != 0 && cfg->kind != NET_TAP && cfg->kind != NET_PCAP)) {
+        what = "a VLAN must be from 1 to 4094, on TAP or pcap";
     }
     if (what == NULL) {
         return 0;

@@ -32,6 +32,7 @@ struct net_cfg {
     uint32_t mtu;   /* 0: what the link has (TAP, pcap: the interface's; shm, pair: 65535; sock: the
                      * route's) */
     char cc[NET_CC_MAX]; /* sock: the kernel's congestion control; empty: the host's default */
+    uint16_t vlan;       /* TAP, pcap: in and out with the tag of that VLAN, 1..4094; 0: untagged */
     char capture[NET_PATH_MAX]; /* pcapng file for all that is sent and received; empty: none */
 };
 

@@ -8,6 +8,22 @@ uint16_t vnet_type(const uint8_t *f)
     return get_be16(f + 12);
 }
 
+void vnet_put_tag(uint8_t tag[VNET_TAG], uint16_t vlan)
+{
+    put_be16(tag, VNET_TYPE_VLAN);
+    put_be16(tag + 2, vlan);
+}
+
+bool vnet_untag(uint8_t *f, uint32_t len, uint16_t vlan)
+{
+    if (len < VNET_ETH + VNET_TAG || vnet_type(f) != VNET_TYPE_VLAN ||
+        (get_be16(f + VNET_ETH) & 0xfff) != vlan) {
+        return false;
+    }
+    memmove(f + VNET_TAG, f, VNET_TAG_AT);
+    return true;
+}
+
 /* Length of the IP packet, 0 when it is none that has TCP right behind its header. lwIP drops IP options
  * and fragments (RFC 791), and we what has IPv6 extensions, so they need no offload either. */
 static uint32_t ip4_length(const uint8_t *ip)

@@ -17,6 +17,9 @@ enum {
     VNET_TYPE_IP4 = 0x0800,
     VNET_TYPE_ARP = 0x0806,
     VNET_TYPE_IP6 = 0x86dd,
+    VNET_TYPE_VLAN = 0x8100,
+    VNET_TAG = 4,     /* octets of an IEEE 802.1Q tag, behind the */
+    VNET_TAG_AT = 12, /* MAC addresses */
 };
 
 enum { VNET_FIN = 0x01, VNET_SYN = 0x02, VNET_RST = 0x04, VNET_PSH = 0x08, VNET_ACK = 0x10 };
@@ -42,6 +45,13 @@ uint16_t vnet_sum_end(uint64_t sum);
 
 /* The TCP checksum of a whole frame is right. */
 bool vnet_tcp_sum_ok(const uint8_t *f, const struct vnet_tcp *t);
+
+/* Writes the tag of a VLAN, priority 0. */
+void vnet_put_tag(uint8_t tag[VNET_TAG], uint16_t vlan);
+
+/* Takes the tag of that VLAN out of a frame, which then begins VNET_TAG octets later. False: it has none, or
+ * that of another VLAN, and is as it was. */
+bool vnet_untag(uint8_t *f, uint32_t len, uint16_t vlan);
 
 /* Its checksum field has the sum of the pseudo header, as vnet_offload() leaves it. */
 bool vnet_tcp_sum_partial(const uint8_t *f, const struct vnet_tcp *t);

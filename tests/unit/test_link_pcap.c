@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 
 #include "kernel_peer.h"
+#include "link_pairs.h"
 #include "tcpip/vnet.h"
 
 /* The kernel has an address at one end; the other end is ours. */
@@ -120,73 +121,6 @@ static void test_bulk(void **state)
 
 /* --- two nets of this process --- */
 
-struct two {
-    struct net *net[2];
-    struct seen l, n[2];
-};
-
-static void turn_both(struct two *t)
-{
-    if (turn_one(t->net[0]) + turn_one(t->net[1]) > 0) {
-        return;
-    }
-    struct pollfd p[2];
-    int wait = 1000;
-    for (int i = 0; i < 2; i++) {
-        p[i] = (struct pollfd){net_fd(t->net[i]), POLLIN, 0};
-        int ms = net_timeout_ms(t->net[i]);
-        wait = !net_sleep(t->net[i]) ? 0 : ms >= 0 && ms < wait ? ms : wait;
-    }
-    (void)poll(p, 2, wait);
-    net_woken(t->net[0]);
-    net_woken(t->net[1]);
-}
-
-static bool until_both(struct two *t, bool (*done)(void *), void *arg, uint64_t ms)
-{
-    uint64_t end = net_now_ms() + ms;
-    while (!done(arg)) {
-        if (net_now_ms() >= end) {
-            return false;
-        }
-        turn_both(t);
-    }
-    return true;
-}
-
-static void join(struct two *t, const char *to, uint64_t octets)
-{
-    struct sockaddr_storage at = test_addr(to, PORT);
-    t->l = t->n[0] = t->n[1] = (struct seen){0};
-    t->n[0].to_send = t->n[1].to_send = t->n[0].want = t->n[1].want = octets;
-    assert_int_equal(net_listen(t->net[1], (struct sockaddr *)&at, 4, &t->l, &t->l.l), 0);
-    assert_int_equal(net_connect(t->net[0], NULL, (struct sockaddr *)&at, &t->n[0], &t->n[0].s), 0);
-    assert_true(until_both(t, can_accept, &t->l, 10000));
-    t->n[1].s = net_accept(t->l.l);
-    net_stream_set_user(t->n[1].s, &t->n[1]);
-    send_pattern(&t->n[1]);
-}
-
-static void ends_well(struct two *t, uint64_t octets)
-{
-    assert_true(until_both(t, was_closed, &t->n[0], 60000));
-    assert_true(until_both(t, was_closed, &t->n[1], 60000));
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(t->n[i].error, 0);
-        assert_int_equal(t->n[i].received, octets);
-        assert_int_equal(t->n[i].bad, 0);
-        net_stream_close(t->n[i].s, false);
-    }
-    net_listener_close(t->l.l);
-}
-
-static void close_both(struct two *t)
-{
-    net_close(t->net[0]);
-    net_close(t->net[1]);
-    assert_int_equal(net_test_asserts(), 0);
-}
-
 static void test_both_ends(void **state)
 {
     (void)state;
@@ -194,19 +128,6 @@ static void test_both_ends(void **state)
     join(&t, OUR_IP, OCTETS);
     ends_well(&t, OCTETS);
     close_both(&t);
-}
-
-static struct net *open_tap(const char *name, const char *ip)
-{
-    struct net_cfg cfg = {.kind = NET_TAP};
-    struct net *net = NULL;
-    char err[NET_ERR_TEXT] = "";
-    snprintf(cfg.name, sizeof cfg.name, "%s", name);
-    test_cfg_ip(&cfg, ip);
-    if (net_open(&cfg, &net, err) != 0) {
-        fail_msg("%s", err);
-    }
-    return net;
 }
 
 /* On a bridge: a TAP, a veth of whose ends one is a port, and the bridge itself. */
@@ -222,11 +143,43 @@ static void test_bridge(void **state)
         for (int first = 0; first < 2; first++) {
             struct two t;
             t.net[first] = open_pcap(where[i], "198.18.1.1");
-            t.net[1 - first] = open_tap("uiwt0", "198.18.1.2");
+            t.net[1 - first] = open_dev(NET_TAP, "uiwt0", "198.18.1.2", 0);
             join(&t, first == 0 ? "198.18.1.2" : "198.18.1.1", OCTETS);
             ends_well(&t, OCTETS);
             close_both(&t);
         }
+    }
+    sh("ip link del uiwbr0 && ip link del uiwt0 && ip link del uiwv0");
+}
+
+/* TAP and pcap on the VLANs of one bridge: their frames have the tag, whoever cuts and sums them; what has
+ * another tag, or none, is not heard. */
+static void test_vlan(void **state)
+{
+    (void)state;
+    static const struct {
+        uint16_t tap, pcap;
+        bool offload;
+    } cases[] = {{7, 7, true}, {7, 7, false}, {4094, 4094, true},
+                 {7, 8, true}, {0, 7, true},  {7, 0, true}};
+    sh("ip link add uiwbr0 type bridge && ip link set uiwbr0 up");
+    sh("ip tuntap add uiwt0 mode tap && ip link set uiwt0 master uiwbr0 up");
+    sh("ip link add uiwv0 type veth peer name uiwv1");
+    sh("ip link set uiwv1 master uiwbr0 up && ip link set uiwv0 up");
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        if (!cases[i].offload &&
+            system("ethtool -K uiwv1 tx off tso off gso off >/dev/null") != 0) {
+            continue; /* else the kernel has to cut tagged frames here */
+        }
+        struct two t = {.net = {open_dev(NET_TAP, "uiwt0", "198.18.1.1", cases[i].tap),
+                                open_dev(NET_PCAP, "uiwv0", "198.18.1.2", cases[i].pcap)}};
+        if (cases[i].tap == cases[i].pcap) {
+            join(&t, "198.18.1.2", OCTETS);
+            ends_well(&t, OCTETS);
+        } else {
+            apart(&t, "198.18.1.2");
+        }
+        close_both(&t);
     }
     sh("ip link del uiwbr0 && ip link del uiwt0 && ip link del uiwv0");
 }
@@ -319,18 +272,6 @@ static void test_checksums(void **state)
 
 /* --- the interface changes --- */
 
-static bool got_some(void *arg)
-{
-    struct seen *n = arg;
-    return n->received > 4 << 20 || was_closed(arg);
-}
-
-static bool never(void *arg)
-{
-    (void)arg;
-    return false;
-}
-
 /* Down for a while in the midst of it: the streams go on. */
 static void test_down_and_up(void **state)
 {
@@ -414,10 +355,11 @@ int main(void)
     signal(SIGPIPE, SIG_IGN);
     cmocka_set_test_filter(getenv("UIW_TEST"));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_errors),     cmocka_unit_test(test_bulk),
-        cmocka_unit_test(test_both_ends),  cmocka_unit_test(test_bridge),
-        cmocka_unit_test(test_checksums),  cmocka_unit_test(test_down_and_up),
-        cmocka_unit_test(test_mtu_change), cmocka_unit_test(test_goes_away),
+        cmocka_unit_test(test_errors),      cmocka_unit_test(test_bulk),
+        cmocka_unit_test(test_both_ends),   cmocka_unit_test(test_bridge),
+        cmocka_unit_test(test_vlan),        cmocka_unit_test(test_checksums),
+        cmocka_unit_test(test_down_and_up), cmocka_unit_test(test_mtu_change),
+        cmocka_unit_test(test_goes_away),
     };
     return cmocka_run_group_tests(tests, make_veth, NULL);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "kernel_peer.h"
+#include "link_pairs.h"
 
 #define DEV "uiwtest0"
 /* --- the namespace and its interface --- */
@@ -37,13 +38,15 @@ static void device_mtu(int mtu)
     request(SIOCSIFMTU, &rq);
 }
 
-/* Without duplicate address detection, which would wait for the carrier. */
+/* Without duplicate address detection, which would wait for the carrier, and kept while it is down: the
+ * kernel's streams would end with the address. */
 static void device_ip6(void)
 {
     char command[100], ip[INET6_ADDRSTRLEN];
     snprintf(command, sizeof command, "ip addr replace %s/64 dev " DEV " nodad",
              test_ip(KERNEL_IP, ip));
     assert_int_equal(system(command), 0);
+    sh("echo 1 >/proc/sys/net/ipv6/conf/" DEV "/keep_addr_on_down");
 }
 
 /* Down, an interface loses its IPv6 addresses. */
@@ -121,6 +124,90 @@ static void test_bulk(void **state)
         we_listen(mtu[i]);
         assert_int_equal(net_test_asserts(), 0);
     }
+}
+
+/* The kernel has its address on a VLAN interface upon the TAP then; other VLANs are other networks. */
+static void test_vlan(void **state)
+{
+    (void)state;
+    static const int mtu[] = {1500, 9000};
+    char ip[INET6_ADDRSTRLEN];
+    test_ip(KERNEL_IP, ip);
+    if (system("ip link add link " DEV " name uiwvlan7 type vlan id 7 2>/dev/null") != 0) {
+        print_message("  this kernel knows no VLANs: skipped\n");
+        return;
+    }
+    sh("ip addr flush dev " DEV);
+    for (size_t i = 0; i < ARRAY_LEN(mtu); i++) {
+        device_mtu(mtu[i]);
+        sh("ip link set uiwvlan7 up mtu %d && ip addr replace %s/%d dev uiwvlan7 %s", mtu[i], ip,
+           test_v6() ? 64 : 24, test_v6() ? "nodad" : "");
+        struct net *net = open_dev(NET_TAP, DEV, OUR_IP, 7);
+        kernel_accepts(net, emss_at(mtu[i]));
+        kernel_connects(net, emss_at(mtu[i]));
+        net_close(net);
+        static const uint16_t wrong[] = {0, 8};
+        for (size_t k = 0; k < ARRAY_LEN(wrong); k++) {
+            struct sockaddr_storage at = test_addr(KERNEL_IP, PORT);
+            struct seen n = {0};
+            net = open_dev(NET_TAP, DEV, OUR_IP, wrong[k]);
+            assert_int_equal(net_connect(net, NULL, (struct sockaddr *)&at, &n, &n.s), 0);
+            assert_false(wait_until(net, has_event, &n, 300));
+            net_stream_close(n.s, true);
+            net_close(net);
+        }
+    }
+    device_mtu(1500);
+    sh("ip link del uiwvlan7 && ip addr add %s/%d dev " DEV " %s", ip, test_v6() ? 64 : 24,
+       test_v6() ? "nodad" : "");
+}
+
+static uint64_t goal;
+
+static bool got_goal(void *arg)
+{
+    return ((struct seen *)arg)->received >= goal || was_closed(arg);
+}
+
+/* Bulk both ways; in its midst the interface goes down twice, and the MTU down and up. */
+static void test_interface_changes(void **state)
+{
+    (void)state;
+    device_mtu(4000);
+    struct net *net = open_tap();
+    int l = kernel_socket();
+    struct sockaddr_storage at = test_addr(KERNEL_IP, PORT);
+    assert_int_equal(bind(l, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(l, 1), 0);
+    pid_t pid = start(kernel_server, l);
+    struct seen n = {.to_send = OCTETS, .want = OCTETS, .piece = 60000};
+    assert_int_equal(net_connect(net, NULL, (struct sockaddr *)&at, &n, &n.s), 0);
+    assert_true(wait_until(net, has_event, &n, 5000));
+    assert_int_equal(net_emss(n.s), emss_at(4000));
+    for (int i = 0; i < 2; i++) {
+        int mtu = i == 0 ? 1400 : 9000;
+        goal = n.received + (4 << 20);
+        n.hold = false;
+        take_pattern(&n);
+        assert_true(wait_until(net, got_goal, &n, 20000));
+        device_flags(0);
+        n.hold = true; /* there is something left to do afterwards */
+        wait_until(net, never, NULL, 600);
+        device_up();
+        wait_until(net, never, NULL, 200);
+        assert_false(n.events & NET_EV_CLOSED);
+        device_mtu(mtu);
+        wait_until(net, never, NULL, 300);
+        assert_int_equal(net_mtu(net), mtu);
+        assert_int_equal(net_emss(n.s), emss_at(mtu < 4000 ? mtu : 4000));
+    }
+    n.hold = false;
+    take_pattern(&n);
+    run_to_end(net, &n);
+    finish(pid);
+    close(l);
+    net_close(net);
+    device_mtu(1500);
 }
 
 static void test_unreachable(void **state)
@@ -271,9 +358,14 @@ int main(void)
     signal(SIGPIPE, SIG_IGN);
     cmocka_set_test_filter(getenv("UIW_TEST"));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_errors),      cmocka_unit_test(test_permission),
-        cmocka_unit_test(test_ping),        cmocka_unit_test(test_bulk),
-        cmocka_unit_test(test_unreachable), cmocka_unit_test(test_device_goes_away),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_permission),
+        cmocka_unit_test(test_ping),
+        cmocka_unit_test(test_bulk),
+        cmocka_unit_test(test_unreachable),
+        cmocka_unit_test(test_vlan),
+        cmocka_unit_test(test_interface_changes),
+        cmocka_unit_test(test_device_goes_away),
     };
     return cmocka_run_group_tests(tests, make_device, NULL);
 }
