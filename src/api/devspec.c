@@ -8,14 +8,37 @@
 
 #include "api/error.h"
 
+static const struct kind {
+    const char *name;
+    enum net_kind value;
+    size_t min, max; /* length of what is behind the colon */
+} kinds[] = {{"tap", NET_TAP, 1, 15},
+             {"pcap", NET_PCAP, 1, 15},
+             {"shm", NET_SHM, 1, 80},
+             {"pair", NET_PAIR, 1, 80},
+             {"sock", NET_SOCK, 0, 64}};
+
+/* Sets of kinds. */
+enum {
+    ON_TAP = 1 << NET_TAP,
+    ON_PCAP = 1 << NET_PCAP,
+    ON_SHM = 1 << NET_SHM,
+    ON_PAIR = 1 << NET_PAIR,
+    ON_SOCK = 1 << NET_SOCK,
+    ON_INTERFACE = ON_TAP | ON_PCAP,
+    ON_LWIP = ON_INTERFACE | ON_SHM | ON_PAIR,
+    ON_ALL = ON_LWIP | ON_SOCK,
+};
+
 struct key {
     const char *name;
     const char *expects;
     bool (*set)(struct devspec *s, const char *value);
+    unsigned kinds;
     bool for_each_family; /* may be given twice, for IPv4 and for IPv6 */
 };
 
-enum { IP6_SEEN = 32 };
+enum { IP6_SEEN = 32, LIST_TEXT = 120 };
 
 static bool is_ip6(const char *value)
 {
@@ -63,9 +86,6 @@ static bool set_ip(struct devspec *s, const char *value)
 
 static bool set_gw(struct devspec *s, const char *value)
 {
-    if (s->net.kind == NET_SOCK) {
-        return false;
-    }
     return is_ip6(value) ? inet_pton(AF_INET6, value, &s->net.gw6) == 1
                          : inet_pton(AF_INET, value, &s->net.gw) == 1;
 }
@@ -76,7 +96,7 @@ static bool set_mac(struct devspec *s, const char *value)
     int end = 0;
     if (sscanf(value, "%2x:%2x:%2x:%2x:%2x:%2x%n", &m[0], &m[1], &m[2], &m[3], &m[4], &m[5],
                &end) != 6 ||
-        value[end] != '\0' || (m[0] & 1) != 0 || s->net.kind == NET_SOCK) {
+        value[end] != '\0' || (m[0] & 1) != 0) {
         return false;
     }
     for (int i = 0; i < 6; i++) {
@@ -88,7 +108,7 @@ static bool set_mac(struct devspec *s, const char *value)
 static bool set_mtu(struct devspec *s, const char *value)
 {
     unsigned long n;
-    if (s->net.kind == NET_TAP || s->net.kind == NET_PCAP || !number(value, 65535, &n) || n < 576) {
+    if (!number(value, 65535, &n) || n < 576) {
         return false;
     }
     s->net.mtu = (uint32_t)n;
@@ -109,7 +129,7 @@ static bool set_capture(struct devspec *s, const char *value)
 static bool set_cc(struct devspec *s, const char *value)
 {
     size_t n = strlen(value);
-    if (s->net.kind != NET_SOCK || n == 0 || n >= sizeof s->net.cc) {
+    if (n == 0 || n >= sizeof s->net.cc) {
         return false;
     }
     memcpy(s->net.cc, value, n + 1);
@@ -128,8 +148,7 @@ static bool set_u16(uint16_t *out, const char *value, unsigned long max)
 
 static bool set_vlan(struct devspec *s, const char *value)
 {
-    return (s->net.kind == NET_TAP || s->net.kind == NET_PCAP) &&
-           set_u16(&s->net.vlan, value, 4094) && s->net.vlan > 0;
+    return set_u16(&s->net.vlan, value, 4094) && s->net.vlan > 0;
 }
 
 static bool set_progress(struct devspec *s, const char *value)
@@ -204,82 +223,113 @@ static const struct key keys[] = {
     {"ip",
      "an IPv4 address with an optional prefix length 1..30, as 198.18.0.2/24, or an IPv6 address "
      "with an optional prefix length 64..128, as fd00::2/64",
-     set_ip, true},
-    {"gw", "an IPv4 or IPv6 address; not for sock, which takes the host's routes", set_gw, true},
-    {"mac", "six hex octets of a unicast address, as 02:00:00:00:00:01; not for sock", set_mac,
+     set_ip, ON_ALL, true},
+    {"gw", "an IPv4 or IPv6 address", set_gw, ON_LWIP, true},
+    {"mac", "six hex octets of a unicast address, as 02:00:00:00:00:01", set_mac, ON_LWIP, false},
+    {"mtu", "576..65535", set_mtu, ON_SHM | ON_PAIR | ON_SOCK, false},
+    {"vlan", "1..4094", set_vlan, ON_INTERFACE, false},
+    {"capture", "the path of a file, of up to 255 octets", set_capture, ON_ALL, false},
+    {"cc", "the name of one of the kernel's TCP congestion controls, as cubic", set_cc, ON_SOCK,
      false},
-    {"mtu", "576..65535; not for tap and pcap, which take the interface's", set_mtu, false},
-    {"vlan", "1..4094; only for tap and pcap", set_vlan, false},
-    {"capture", "the path of a file, of up to 255 octets", set_capture, false},
-    {"cc", "sock only: the name of one of the kernel's TCP congestion controls, as cubic", set_cc,
-     false},
-    {"progress", "threaded or polled", set_progress, false},
-    {"crc", "on or off", set_crc, false},
-    {"markers", "on or off", set_markers, false},
-    {"rev", "1 or 2", set_rev, false},
-    {"ext", "on or off", set_ext, false},
-    {"ird", "0..128", set_ird, false},
-    {"ord", "0..128", set_ord, false},
-    {"spin", "microseconds, 0..10000", set_spin, false},
-    {"rnr", "seconds, 0..3600", set_rnr, false},
-    {"setup", "seconds, 1..3600", set_setup, false},
+    {"progress", "threaded or polled", set_progress, ON_ALL, false},
+    {"crc", "on or off", set_crc, ON_ALL, false},
+    {"markers", "on or off", set_markers, ON_ALL, false},
+    {"rev", "1 or 2", set_rev, ON_ALL, false},
+    {"ext", "on or off", set_ext, ON_ALL, false},
+    {"ird", "0..128", set_ird, ON_ALL, false},
+    {"ord", "0..128", set_ord, ON_ALL, false},
+    {"spin", "microseconds, 0..10000", set_spin, ON_ALL, false},
+    {"rnr", "seconds, 0..3600", set_rnr, ON_ALL, false},
+    {"setup", "seconds, 1..3600", set_setup, ON_ALL, false},
 };
+
+static void add_word(char text[LIST_TEXT], const char *word)
+{
+    size_t n = strlen(text);
+    snprintf(text + n, LIST_TEXT - n, "%s%s", n > 0 ? " " : "", word);
+}
+
+/* The kinds of a set, "tap pcap". */
+static const char *kinds_text(unsigned set, char text[LIST_TEXT])
+{
+    text[0] = '\0';
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        if ((set & 1u << kinds[i].value) != 0) {
+            add_word(text, kinds[i].name);
+        }
+    }
+    return text;
+}
+
+static int unknown_key(const char *name, size_t n, enum net_kind kind)
+{
+    char known[LIST_TEXT] = "";
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        if ((keys[i].kinds & 1u << kind) != 0) {
+            add_word(known, keys[i].name);
+        }
+    }
+    return fail(EINVAL, "device string: unknown key \"%.*s\"; known: %s", (int)n, name, known);
+}
+
+static const struct key *find_key(const char *name, size_t n)
+{
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        if (strlen(keys[i].name) == n && memcmp(keys[i].name, name, n) == 0) {
+            return &keys[i];
+        }
+    }
+    return NULL;
+}
 
 static int set_key(struct devspec *s, uint64_t *seen, const char *pair)
 {
     const char *eq = strchr(pair, '=');
     size_t n = eq != NULL ? (size_t)(eq - pair) : strlen(pair);
-    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-        if (strlen(keys[i].name) != n || memcmp(keys[i].name, pair, n) != 0) {
-            continue;
-        }
-        bool six = keys[i].for_each_family && eq != NULL && is_ip6(eq);
-        uint64_t bit = UINT64_C(1) << (six ? i + IP6_SEEN : i);
-        if ((*seen & bit) != 0) {
-            return fail(EINVAL, "device string: %s is given twice%s", keys[i].name,
-                        !keys[i].for_each_family ? ""
-                        : six                    ? " for IPv6"
-                                                 : " for IPv4");
-        }
-        *seen |= bit;
-        if (eq == NULL || !keys[i].set(s, eq + 1)) {
-            return fail(EINVAL, "device string: %s: expected %s", pair, keys[i].expects);
-        }
-        return 0;
+    const struct key *k = find_key(pair, n);
+    char text[LIST_TEXT];
+    if (k == NULL) {
+        return unknown_key(pair, n, s->net.kind);
     }
-    return fail(
-        EINVAL,
-        "device string: unknown key \"%.*s\"; known: ip gw mac mtu vlan cc capture progress crc "
-        "markers rev ext ird ord spin rnr setup",
-        (int)n, pair);
+    if ((k->kinds & 1u << s->net.kind) == 0) {
+        return fail(EINVAL, "device string: %s: %s= is for %s only", pair, k->name,
+                    kinds_text(k->kinds, text));
+    }
+    bool six = k->for_each_family && eq != NULL && is_ip6(eq);
+    uint64_t bit = UINT64_C(1) << (k - keys) << (six ? IP6_SEEN : 0);
+    if ((*seen & bit) != 0) {
+        const char *family = six ? " for IPv6" : " for IPv4";
+        return fail(EINVAL, "device string: %s is given twice%s", k->name,
+                    k->for_each_family ? family : "");
+    }
+    *seen |= bit;
+    if (eq == NULL || !k->set(s, eq + 1)) {
+        return fail(EINVAL, "device string: %s: expected %s", pair, k->expects);
+    }
+    return 0;
 }
 
 static int set_name(struct devspec *s, const char *kind, const char *name)
 {
-    static const struct {
-        const char *kind;
-        enum net_kind value;
-        size_t min, max;
-    } kinds[] = {{"tap", NET_TAP, 1, 15},
-                 {"pcap", NET_PCAP, 1, 15},
-                 {"shm", NET_SHM, 1, 80},
-                 {"pair", NET_PAIR, 1, 80},
-                 {"sock", NET_SOCK, 0, 64}};
+    size_t n = strlen(name);
+    char text[LIST_TEXT];
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-        if (strcmp(kinds[i].kind, kind) == 0) {
-            size_t n = strlen(name);
-            if (n < kinds[i].min || n > kinds[i].max) {
-                return fail(EINVAL,
-                            "device string: %s: expected a name of %zu..%zu characters behind "
-                            "the colon",
-                            kind, kinds[i].min, kinds[i].max);
-            }
-            s->net.kind = kinds[i].value;
-            memcpy(s->net.name, name, n + 1);
-            return 0;
+        const struct kind *k = &kinds[i];
+        if (strcmp(k->name, kind) != 0) {
+            continue;
         }
+        if (n < k->min || n > k->max) {
+            return fail(EINVAL,
+                        "device string: %s: expected a name of %zu..%zu characters behind "
+                        "the colon",
+                        kind, k->min, k->max);
+        }
+        s->net.kind = k->value;
+        memcpy(s->net.name, name, n + 1);
+        return 0;
     }
-    return fail(EINVAL, "device string: unknown kind \"%s\"; known: tap pcap shm pair sock", kind);
+    return fail(EINVAL, "device string: unknown kind \"%s\"; known: %s", kind,
+                kinds_text(ON_ALL, text));
 }
 
 static int check_ip4(const struct net_cfg *net)

@@ -45,7 +45,8 @@ const char *uiw_version(void);
 
 /* --- device ------------------------------------------------------------------------------------
  *
- * A device is opened from one string, KIND:NAME[,KEY=VALUE]...
+ * A device is opened from one string, KIND:NAME[,KEY=VALUE]..., of at most 255 characters. No spaces; keys in
+ * any order, each at most once (ip and gw once for each address family); a comma ends a value.
  *
  *   tap:IFNAME,ip=ADDRESS[/LEN]   a TAP interface that exists and is up; gw= mac= vlan=
  *   pcap:IFNAME,ip=ADDRESS[/LEN]  any Ethernet interface that is up, through libpcap, beside the kernel and
@@ -84,7 +85,8 @@ const char *uiw_version(void);
  *   rnr=SECONDS    a Send that meets no receive buffer: 0 ends the stream (RFC 5041 sec 7.1, default);
  *                  else it waits that long, TCP's window holding back the peer
  *   setup=SECONDS  limit of the connection's set-up (default 10)
- * A key that is not known or a value that does not fit is an error that names it. Each device of kind sock
+ * A kind or key that is not known, a key that is not for that kind, and a value that does not fit is each an
+ * error that names it and what was expected; uiw-device(7) says the same with examples. Each device of kind sock
  * has a loop, and where it is threaded a thread, of its own; those of the other kinds share one.
  */
 enum uiw_progress { UIW_THREADED, UIW_POLLED };

@@ -16,7 +16,10 @@ UIW_IP6=fd00:0:0:7::2
 # The kernel's own, for devices of kind sock; see over_sock().
 SOCK_IP4=198.18.7.3
 SOCK_IP6=fd00:0:0:7::3
-# What the tests connect to; see over_ip6().
+# On VLAN 7, where the guest has another siw.
+GUEST_IP_VLAN=198.18.8.1
+UIW_IP_VLAN=198.18.8.2
+# What the tests connect to; see over_ip6() and over_vlan().
 GUEST_IP=$GUEST_IP4
 UIW_IP=$UIW_IP4
 NS=uiwi-$$
@@ -90,7 +93,8 @@ lab_guest() {
     # The guest has a /tmp of its own, which may hide the build folder: it gets copies.
     cp "$LAB_AGENT" "$LAB_DIR/out/agent"
     [[ -z ${SIWX_BUILT:-} ]] || cp "$SIWX_BUILT" "$LAB_DIR/out/siwx"
-    printf '%s\n' "GUEST_IP=$GUEST_IP4" "GUEST_IP6=$GUEST_IP6" MTU=9000 "AGENT=/out/agent" >"$LAB_DIR/out/lab.env"
+    printf '%s\n' "GUEST_IP=$GUEST_IP4" "GUEST_IP6=$GUEST_IP6" \
+        "GUEST_IP_VLAN=$GUEST_IP_VLAN" MTU=9000 "AGENT=/out/agent" >"$LAB_DIR/out/lab.env"
     "$LAB_HERE/siw-$LAB_KIND/siw-$LAB_KIND" run -t "$LAB_LIMIT" -o "$LAB_DIR/out" \
         -n "$NS:gst0:tap,mtu=9000" "$@" "$LAB_HERE/guest.sh" >"$LAB_DIR/guest.log" 2>&1 &
     LAB_GUEST_PID=$!
@@ -166,6 +170,12 @@ over_sock() {
     "$@"
 }
 
+# over_vlan COMMAND...
+over_vlan() {
+    local GUEST_IP=$GUEST_IP_VLAN UIW_IP=$UIW_IP_VLAN
+    "$@"
+}
+
 # uiw_device [KEY=VALUE]...: the device string for programs in the lab.
 uiw_device() {
     local IFS=,
@@ -173,12 +183,16 @@ uiw_device() {
         echo "sock:$UIW_IP${*:+,$*}"
         return
     fi
+    if [[ $UIW_IP == "$UIW_IP_VLAN" ]]; then
+        echo "tap:uiw0,ip=$UIW_IP/24,vlan=7${*:+,$*}"
+        return
+    fi
     echo "tap:uiw0,ip=$UIW_IP4/24,ip=$UIW_IP6/64,mac=02:00:00:00:00:02${*:+,$*}"
 }
 
 # capture_start FILE: what passes on the guest's side of the bridge.
 capture_start() {
-    ip netns exec "$NS" tcpdump -i gst0 -U -n -s 0 -B 32768 --immediate-mode -w "$1" tcp \
+    ip netns exec "$NS" tcpdump -i gst0 -U -n -s 0 -B 32768 --immediate-mode -w "$1" 'tcp or vlan' \
         2>"$LAB_DIR/tcpdump.log" &
     LAB_CAPTURE_PID=$!
     lab_until 10 grep -qs 'listening on' "$LAB_DIR/tcpdump.log"

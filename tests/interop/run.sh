@@ -156,6 +156,11 @@ sock() {
     t "three rpings at once to uiw-ping -P, sock" over_sock ping_persistent 3
 }
 
+vlan() {
+    t "uiw-ping to rping, VLAN, MTU $1" over_vlan captured ping_client 65535 5
+    t "rping to uiw-ping, VLAN, MTU $1" over_vlan captured ping_server 65535 5
+}
+
 short_set() {
     CRC=on
     pings 20000 5 9000
@@ -165,6 +170,7 @@ short_set() {
     pings 64 10 1500
     pings 65535 5 1500
     ip6 1500
+    vlan 1500
     crc_off
     ops 1500
     faults
@@ -181,6 +187,7 @@ full_set() {
         done
         ops $mtu
         ip6 $mtu
+        vlan $mtu
         for kind in write read wsg; do
             for size in 2097152 8388607 8388608; do
                 t "uiwx to siwx, $kind of $size, MTU $mtu" \

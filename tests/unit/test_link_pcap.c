@@ -184,6 +184,50 @@ static void test_vlan(void **state)
     sh("ip link del uiwbr0 && ip link del uiwt0 && ip link del uiwv0");
 }
 
+/* Several nets of one process, which are one lwIP: TAP to pcap over a bridge, and two ends of shared memory,
+ * with two streams at once. */
+static void test_several_nets(void **state)
+{
+    (void)state;
+    sh("ip link add uiwbr0 type bridge && ip link set uiwbr0 up");
+    sh("ip tuntap add uiwt0 mode tap && ip link set uiwt0 master uiwbr0 up");
+    sh("ip link add uiwv0 type veth peer name uiwv1");
+    sh("ip link set uiwv1 master uiwbr0 up && ip link set uiwv0 up");
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/uiw-several-%d", (int)getpid());
+    struct two t = {.net = {open_dev(NET_TAP, "uiwt0", "198.18.1.1", 0),
+                            open_dev(NET_PCAP, "uiwv0", "198.18.1.2", 0)}};
+    struct two m = {.net = {open_dev(NET_SHM, path, "198.18.2.1", 0),
+                            open_dev(NET_SHM, path, "198.18.2.2", 0)}};
+    for (int i = 0; i < 2; i++) {
+        join(&t, "198.18.1.2", OCTETS);
+        join(&m, "198.18.2.2", OCTETS);
+        uint64_t end = net_now_ms() + 60000;
+        while (!was_closed(&t.n[0]) || !was_closed(&t.n[1]) || !was_closed(&m.n[0]) ||
+               !was_closed(&m.n[1])) {
+            assert_true(net_now_ms() < end);
+            turn_one(t.net[0]);
+            turn_one(m.net[0]);
+            turn_one(t.net[1]);
+            turn_one(m.net[1]);
+        }
+        ends_well(&t, OCTETS);
+        ends_well(&m, OCTETS);
+    }
+    /* One goes, the others stay as they are; and another net is another network. */
+    close_both(&t);
+    struct sockaddr_storage far = test_addr("198.18.1.2", PAIR_PORT);
+    struct seen n = {0};
+    assert_int_equal(net_connect(m.net[0], NULL, (struct sockaddr *)&far, &n, &n.s), 0);
+    assert_true(until_both(&m, was_closed, &n, 1000));
+    assert_int_equal(n.error, -EHOSTUNREACH);
+    net_stream_close(n.s, true);
+    join(&m, "198.18.2.2", OCTETS);
+    ends_well(&m, OCTETS);
+    close_both(&m);
+    sh("ip link del uiwbr0 && ip link del uiwt0 && ip link del uiwv0");
+}
+
 /* --- what is not right --- */
 
 static uint32_t put_ip(uint8_t *f)
@@ -355,11 +399,11 @@ int main(void)
     signal(SIGPIPE, SIG_IGN);
     cmocka_set_test_filter(getenv("UIW_TEST"));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_errors),      cmocka_unit_test(test_bulk),
-        cmocka_unit_test(test_both_ends),   cmocka_unit_test(test_bridge),
-        cmocka_unit_test(test_vlan),        cmocka_unit_test(test_checksums),
-        cmocka_unit_test(test_down_and_up), cmocka_unit_test(test_mtu_change),
-        cmocka_unit_test(test_goes_away),
+        cmocka_unit_test(test_errors),     cmocka_unit_test(test_bulk),
+        cmocka_unit_test(test_both_ends),  cmocka_unit_test(test_bridge),
+        cmocka_unit_test(test_vlan),       cmocka_unit_test(test_several_nets),
+        cmocka_unit_test(test_checksums),  cmocka_unit_test(test_down_and_up),
+        cmocka_unit_test(test_mtu_change), cmocka_unit_test(test_goes_away),
     };
     return cmocka_run_group_tests(tests, make_veth, NULL);
 }
