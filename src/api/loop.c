@@ -25,6 +25,10 @@ enum {
     FAR_MS = 500,         /* and out of that of a driver that sleeps */
     KEEP_NEAR = 20,       /* times without a turn before it goes so far */
     POSTS_AT_ONCE = 4,    /* between two turns; more are sent together */
+    SPIN_LOSSES = 4,      /* in a row, before it is given up */
+    SPIN_SKIP_MIN = 16,   /* waits without, then twice as many, up to */
+    SPIN_SKIP_MAX = 512,
+    SPIN_PROBE = 5, /* times as long, when it is tried again */
 };
 
 static uint64_t now_us(void)
@@ -224,7 +228,6 @@ static void drain_wake(struct loop *l)
 static void wake_up(void *arg)
 {
     struct loop *l = arg;
-    drain_wake(l);
     pthread_mutex_lock(&l->lock);
     if (atomic_fetch_sub(&l->sleepers, 1) == 1) {
         LIST_EACH(it, &l->devices)
@@ -235,14 +238,36 @@ static void wake_up(void *arg)
     release(l);
 }
 
+/* What a sleeper waits on: a descriptor of its own, ours, and the links'. Those directly, since a wake-up
+ * through epoll takes longer; epoll is for more links than fit. */
+enum { SLEEP_OWN, SLEEP_WAKE, SLEEP_LINKS, SLEEP_MAX = 8 };
+
+struct sleep {
+    struct pollfd p[SLEEP_MAX];
+    nfds_t n;
+};
+
+static void watch(struct sleep *s, struct loop *l, int link_fd)
+{
+    if (s->n == SLEEP_MAX) {
+        s->n = SLEEP_LINKS;
+        link_fd = l->epoll_fd;
+    } else if (s->p[SLEEP_LINKS].fd == l->epoll_fd) {
+        return;
+    }
+    s->p[s->n++] = (struct pollfd){.fd = link_fd, .events = POLLIN};
+}
+
 /* Announces to the links that we sleep. How long at most; 0 when there is work already. */
-static int fall_asleep(struct loop *l, int timeout_ms)
+static int fall_asleep(struct loop *l, int timeout_ms, struct sleep *s)
 {
     pthread_mutex_lock(&l->lock);
     bool ready = false;
     LIST_EACH(it, &l->devices)
     {
-        ready |= !device_sleep(CONTAINER_OF(it, struct uiw_device, on_loop));
+        struct uiw_device *dev = CONTAINER_OF(it, struct uiw_device, on_loop);
+        ready |= !device_sleep(dev);
+        watch(s, l, net_fd(dev->net));
     }
     timeout_ms = sleep_limit(l, timeout_ms);
     atomic_fetch_add(&l->sleepers, 1);
@@ -254,14 +279,20 @@ static int fall_asleep(struct loop *l, int timeout_ms)
  * One of several sleepers may eat a wake-up: he turns the loop for all. Lock not held. */
 static void sleep_on_links(struct loop *l, int timeout_ms, int fd)
 {
-    const int limit = fall_asleep(l, timeout_ms);
-    struct pollfd p[2] = {{.fd = l->epoll_fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+    struct sleep s = {.n = SLEEP_LINKS};
+    s.p[SLEEP_OWN] = (struct pollfd){.fd = fd, .events = POLLIN};
+    s.p[SLEEP_WAKE] = (struct pollfd){.fd = l->wake_fd, .events = POLLIN};
+    s.p[SLEEP_LINKS].fd = -1;
+    const int limit = fall_asleep(l, timeout_ms, &s);
     pthread_cleanup_push(wake_up, l);
     if (limit != 0) {
         int state;
         pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
-        poll(p, 2, limit);
+        poll(s.p, s.n, limit);
         pthread_setcancelstate(state, NULL);
+        if (s.p[SLEEP_WAKE].revents != 0) {
+            drain_wake(l);
+        }
     }
     pthread_cleanup_pop(1);
 }
@@ -274,17 +305,81 @@ static bool turn_once(struct loop *l)
     return busy;
 }
 
-static bool progress(struct loop *l, int timeout_ms, int fd)
+/* --- spinning ---
+ * When both ends of a connection are awake on processors of their own, answers come sooner than a sleeper
+ * wakes up. When they share one, a spinner only keeps the other from answering. So it is tried, given up
+ * after some losses in a row, and tried again for longer from time to time: an end that sleeps has to wake
+ * up for the others to see that spinning would pay. */
+
+/* How long to spin in the wait that begins now. */
+static unsigned spin_time(struct loop *l)
 {
+    struct spinning *s = &l->spinning;
+    unsigned skip = atomic_load_explicit(&s->skip, memory_order_relaxed);
+    if (skip > 0) {
+        atomic_store_explicit(&s->skip, skip - 1, memory_order_relaxed);
+        return 0;
+    }
+    bool probe = atomic_load_explicit(&s->back_off, memory_order_relaxed) > 0;
+    return probe ? l->spin_us * SPIN_PROBE : l->spin_us;
+}
+
+static void spin_won(struct loop *l)
+{
+    atomic_store_explicit(&l->spinning.lost, 0, memory_order_relaxed);
+    atomic_store_explicit(&l->spinning.back_off, 0, memory_order_relaxed);
+}
+
+static void spin_lost(struct loop *l)
+{
+    struct spinning *s = &l->spinning;
+    unsigned now = atomic_load_explicit(&s->back_off, memory_order_relaxed);
+    count_up(&s->lost);
+    if (now > 0 || atomic_load_explicit(&s->lost, memory_order_relaxed) >= SPIN_LOSSES) {
+        unsigned next = now == 0 ? SPIN_SKIP_MIN : now < SPIN_SKIP_MAX ? 2 * now : now;
+        atomic_store_explicit(&s->back_off, next, memory_order_relaxed);
+        atomic_store_explicit(&s->skip, next, memory_order_relaxed);
+    }
+}
+
+/* A mutex goes to who asks first after it is free, and that would be us again. */
+static void give_way(struct loop *l)
+{
+    for (int i = 0; i < 100 && atomic_load_explicit(&l->waiters, memory_order_relaxed) > 0; i++) {
+        sched_yield();
+    }
+}
+
+/* Turns for a while. Whether anything was done. */
+static bool spin(struct loop *l)
+{
+    unsigned limit = spin_time(l);
+    if (limit == 0) {
+        return false;
+    }
     uint64_t start = now_us();
     do {
         if (turn_once(l)) {
+            spin_won(l);
             return true;
         }
-        if (timeout_ms == 0) {
-            return false;
-        }
-    } while (now_us() - start < l->spin_us);
+        give_way(l);
+    } while (now_us() - start < limit && !atomic_load_explicit(&l->stop, memory_order_relaxed));
+    spin_lost(l);
+    return false;
+}
+
+static bool progress(struct loop *l, int timeout_ms, int fd)
+{
+    if (turn_once(l)) {
+        return true;
+    }
+    if (timeout_ms == 0) {
+        return false;
+    }
+    if (spin(l)) {
+        return true;
+    }
     sleep_on_links(l, timeout_ms, fd);
     return turn_once(l);
 }
@@ -306,6 +401,7 @@ static bool drive(struct loop *l, int timeout_ms, int fd)
     bool busy;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
     atomic_fetch_add(&l->drivers, 1);
+    count_up(&l->drives);
     pthread_cleanup_push(stop_driving, l);
     busy = progress(l, timeout_ms, fd);
     pthread_cleanup_pop(1);
@@ -340,6 +436,16 @@ static bool user_is_polling(struct loop *l)
     return atomic_exchange_explicit(&l->user_turns, 0, memory_order_relaxed) > USER_BUSY_TURNS;
 }
 
+/* A program that waits in our calls turns the loop meanwhile. Between two of them it works on what came, and
+ * will be back sooner than we could be of use. */
+static bool user_is_driving(struct loop *l, unsigned *seen)
+{
+    unsigned now = atomic_load_explicit(&l->drives, memory_order_relaxed);
+    bool more = now != *seen;
+    *seen = now;
+    return more || atomic_load(&l->drivers) > 0;
+}
+
 /* Near: it will be back in a moment. Far: a driver has slept for a while and may go on so. */
 static void keep_away(struct loop *l, unsigned quiet)
 {
@@ -355,42 +461,29 @@ static void keep_away(struct loop *l, unsigned quiet)
     atomic_store(&l->away, LOOP_HERE);
 }
 
-/* A mutex goes to who asks first after it is free, and that would be us again. */
-static void give_way(struct loop *l)
+static void thread_turn(struct loop *l)
 {
-    for (int i = 0; i < 100 && atomic_load_explicit(&l->waiters, memory_order_relaxed) > 0; i++) {
-        sched_yield();
-    }
-}
-
-static void thread_turn(struct loop *l, uint64_t *busy_at)
-{
-    pthread_mutex_lock(&l->lock);
-    bool busy = turn(l);
-    release(l);
+    bool busy = turn_once(l);
     give_way(l);
-    if (busy) {
-        *busy_at = now_us();
-    } else if (now_us() - *busy_at >= l->spin_us) {
+    if (!busy && !spin(l)) {
         sleep_on_links(l, -1, -1);
-        *busy_at = now_us();
     }
 }
 
 static void *thread_main(void *arg)
 {
     struct loop *l = arg;
-    uint64_t busy_at = now_us();
-    unsigned turns = 0, quiet = 0;
+    unsigned turns = 0, quiet = 0, drives = 0;
     while (!atomic_load(&l->stop)) {
-        if (user_is_polling(l) || atomic_load(&l->drivers) > 0) {
+        bool driving = user_is_driving(l, &drives);
+        if (user_is_polling(l) || driving) {
             unsigned now = atomic_load(&l->turns);
             quiet = now == turns ? quiet + 1 : 0;
             turns = now;
             keep_away(l, quiet);
         } else {
             quiet = 0;
-            thread_turn(l, &busy_at);
+            thread_turn(l);
         }
     }
     return NULL;

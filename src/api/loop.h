@@ -14,6 +14,14 @@ struct uiw_qp;
 
 enum { LOOP_HERE, LOOP_NEAR, LOOP_FAR };
 
+/* Whether it pays to spin before sleeping; see loop.c. Counted without a lock: being exact gains
+ * nothing. */
+struct spinning {
+    atomic_uint lost;     /* times in a row */
+    atomic_uint back_off; /* how many waits are to go by without, after a loss; 0: none */
+    atomic_uint skip;     /* how many of these are left */
+};
+
 struct loop {
     pthread_mutex_t lock;
     atomic_uint waiters;             /* calls that want the lock from the progress thread */
@@ -25,11 +33,13 @@ struct loop {
     atomic_uint turns;      /* of anybody */
     atomic_uint posts;      /* since the last turn */
     atomic_int drivers;     /* calls that wait and turn the loop meanwhile */
+    atomic_uint drives;     /* such calls so far */
     int epoll_fd, wake_fd;
     bool threaded;
     atomic_bool stop;
     pthread_t thread;
     unsigned spin_us;
+    struct spinning spinning;
     unsigned users; /* devices */
     bool shared;
     bool dead;        /* inherited by fork(): nothing of it works here */

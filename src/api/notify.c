@@ -87,6 +87,15 @@ static bool wants_blocking(const struct notify *n)
     return flags >= 0 && (flags & O_NONBLOCK) == 0;
 }
 
+/* One wait in a call of ours counts for some that found their event there already: that happens to the
+ * best. A program that waits in its own poll() never waits here. */
+static void note_wait(struct notify *n, bool waited)
+{
+    unsigned was = atomic_load_explicit(&n->driven, memory_order_relaxed);
+    unsigned now = waited ? NOTIFY_DRIVEN : was > 0 ? was - 1 : 0;
+    atomic_store_explicit(&n->driven, now, memory_order_relaxed);
+}
+
 static int wait_token(struct notify *n)
 {
     bool waited = false;
@@ -100,7 +109,7 @@ static int wait_token(struct notify *n)
         waited = true;
         loop_wait(n->loop, n->fd);
     }
-    atomic_store_explicit(&n->driven, waited, memory_order_relaxed);
+    note_wait(n, waited);
     return 0;
 }
 

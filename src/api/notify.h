@@ -12,11 +12,14 @@
 
 struct loop;
 
+enum { NOTIFY_DRIVEN = 8 };
+
 struct notify {
     pthread_mutex_t lock;
     struct list events;
-    int fd;             /* eventfd, a semaphore */
-    atomic_bool driven; /* who waits here does it in notify_get(), not in a poll() of his own */
+    int fd; /* eventfd, a semaphore */
+    atomic_uint
+        driven; /* not 0: who waits here does it in notify_get(), not in a poll() of his own */
     struct loop *loop;
 };
 
