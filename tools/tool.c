@@ -15,21 +15,29 @@
 #include <string.h>
 #include <time.h>
 
-enum { SPIN_NS = 20000 };
+enum { SPIN_NS = 20000, SECOND_WISH_NS = 300000000 };
 
 static const char *tool_name = "uiw";
 static atomic_bool stopped; /* threads look at it too */
 
+/* An impatient second one ends us at once. Not one that comes with the first: timeout(1) and a terminal
+ * may send it to the process and to its group. */
 static void on_signal(int sig)
 {
-    (void)sig;
-    atomic_store(&stopped, true);
+    static _Atomic uint64_t first_ns;
+
+    if (!atomic_exchange(&stopped, true)) {
+        atomic_store(&first_ns, tool_now_ns());
+    } else if (tool_now_ns() - atomic_load(&first_ns) > SECOND_WISH_NS) {
+        signal(sig, SIG_DFL);
+        raise(sig);
+    }
 }
 
 void tool_init(const char *name)
 {
-    /* Without SA_RESTART, poll() returns; with SA_RESETHAND, an impatient second one kills. */
-    struct sigaction act = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    /* Without SA_RESTART, so that poll() returns. */
+    struct sigaction act = {.sa_handler = on_signal};
 
     setvbuf(stdout, NULL, _IOLBF, 0); /* who reads a log wants each line when it is written */
 

@@ -15,20 +15,12 @@
 #include "api/error.h"
 #include "api/qp.h"
 
-static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct loop *shared_loop;
-static struct list all_loops = {&all_loops, &all_loops};
-
 enum {
     USER_BUSY_TURNS = 64, /* empty polls between two looks that mean "a program is polling" */
     NEAR_MS = 1,          /* how long the thread then keeps out of its way */
     FAR_MS = 500,         /* and out of that of a driver that sleeps */
     KEEP_NEAR = 20,       /* times without a turn before it goes so far */
     POSTS_AT_ONCE = 4,    /* between two turns; more are sent together */
-    SPIN_LOSSES = 4,      /* in a row, before it is given up */
-    SPIN_SKIP_MIN = 16,   /* waits without, then twice as many, up to */
-    SPIN_SKIP_MAX = 512,
-    SPIN_PROBE = 5, /* times as long, when it is tried again */
 };
 
 static uint64_t now_us(void)
@@ -38,18 +30,11 @@ static uint64_t now_us(void)
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-static void wake(struct loop *l)
+void loop_rouse(struct loop *l)
 {
     uint64_t one = 1;
     ssize_t r = write(l->wake_fd, &one, sizeof one);
     (void)r; /* EAGAIN: it is awake already */
-}
-
-/* For counters that need not be exact when several threads count. */
-static void count_up(atomic_uint *n)
-{
-    atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
 }
 
 /* --- turning: the lock is held --- */
@@ -133,7 +118,7 @@ void loop_unlock(struct loop *l)
 void loop_wake(struct loop *l)
 {
     if (atomic_load(&l->sleepers) > 0) {
-        wake(l);
+        loop_rouse(l);
     }
 }
 
@@ -305,42 +290,7 @@ static bool turn_once(struct loop *l)
     return busy;
 }
 
-/* --- spinning ---
- * When both ends of a connection are awake on processors of their own, answers come sooner than a sleeper
- * wakes up. When they share one, a spinner only keeps the other from answering. So it is tried, given up
- * after some losses in a row, and tried again for longer from time to time: an end that sleeps has to wake
- * up for the others to see that spinning would pay. */
-
-/* How long to spin in the wait that begins now. */
-static unsigned spin_time(struct loop *l)
-{
-    struct spinning *s = &l->spinning;
-    unsigned skip = atomic_load_explicit(&s->skip, memory_order_relaxed);
-    if (skip > 0) {
-        atomic_store_explicit(&s->skip, skip - 1, memory_order_relaxed);
-        return 0;
-    }
-    bool probe = atomic_load_explicit(&s->back_off, memory_order_relaxed) > 0;
-    return probe ? l->spin_us * SPIN_PROBE : l->spin_us;
-}
-
-static void spin_won(struct loop *l)
-{
-    atomic_store_explicit(&l->spinning.lost, 0, memory_order_relaxed);
-    atomic_store_explicit(&l->spinning.back_off, 0, memory_order_relaxed);
-}
-
-static void spin_lost(struct loop *l)
-{
-    struct spinning *s = &l->spinning;
-    unsigned now = atomic_load_explicit(&s->back_off, memory_order_relaxed);
-    count_up(&s->lost);
-    if (now > 0 || atomic_load_explicit(&s->lost, memory_order_relaxed) >= SPIN_LOSSES) {
-        unsigned next = now == 0 ? SPIN_SKIP_MIN : now < SPIN_SKIP_MAX ? 2 * now : now;
-        atomic_store_explicit(&s->back_off, next, memory_order_relaxed);
-        atomic_store_explicit(&s->skip, next, memory_order_relaxed);
-    }
-}
+/* --- waiting --- */
 
 /* A mutex goes to who asks first after it is free, and that would be us again. */
 static void give_way(struct loop *l)
@@ -353,19 +303,19 @@ static void give_way(struct loop *l)
 /* Turns for a while. Whether anything was done. */
 static bool spin(struct loop *l)
 {
-    unsigned limit = spin_time(l);
+    unsigned limit = spin_time(&l->spinning, l->spin_us);
     if (limit == 0) {
         return false;
     }
     uint64_t start = now_us();
     do {
         if (turn_once(l)) {
-            spin_won(l);
+            spin_won(&l->spinning);
             return true;
         }
         give_way(l);
     } while (now_us() - start < limit && !atomic_load_explicit(&l->stop, memory_order_relaxed));
-    spin_lost(l);
+    spin_lost(&l->spinning);
     return false;
 }
 
@@ -389,7 +339,7 @@ static void stop_driving(void *arg)
 {
     struct loop *l = arg;
     if (atomic_fetch_sub(&l->drivers, 1) == 1 && atomic_load(&l->away) == LOOP_FAR) {
-        wake(l);
+        loop_rouse(l);
     }
 }
 
@@ -423,7 +373,7 @@ void loop_before_wait(struct loop *l)
 {
     atomic_store_explicit(&l->user_turns, 0, memory_order_relaxed);
     if (atomic_load(&l->drivers) == 0 && atomic_exchange(&l->away, LOOP_HERE) != LOOP_HERE) {
-        wake(l);
+        loop_rouse(l);
     }
 }
 
@@ -506,157 +456,4 @@ int loop_start(struct loop *l)
         return fail(err, "progress thread: %s", strerror(err));
     }
     return 0;
-}
-
-/* --- fork --- */
-
-/* The child has no progress thread and must not speak for the parent's connections. It lets go of the
- * descriptors too: a link that stays open in a child would outlive the parent. */
-static void in_child(void)
-{
-    LIST_EACH(it, &all_loops)
-    {
-        struct loop *l = CONTAINER_OF(it, struct loop, node);
-        l->dead = true;
-        l->threaded = false;
-        pthread_mutex_init(&l->lock, NULL);
-        atomic_store(&l->posted, NULL);
-        close(l->epoll_fd);
-        close(l->wake_fd);
-        l->epoll_fd = l->wake_fd = -1;
-        LIST_EACH(d, &l->devices)
-        {
-            net_abandon(CONTAINER_OF(d, struct uiw_device, on_loop)->net);
-        }
-    }
-    shared_loop = NULL;
-    pthread_mutex_unlock(&shared_lock);
-}
-
-/* With the loops at rest, so that what the child walks through is whole. */
-static void before_fork(void)
-{
-    pthread_mutex_lock(&shared_lock);
-    LIST_EACH(it, &all_loops)
-    {
-        loop_lock(CONTAINER_OF(it, struct loop, node));
-    }
-}
-
-static void in_parent(void)
-{
-    LIST_EACH(it, &all_loops)
-    {
-        release(CONTAINER_OF(it, struct loop, node));
-    }
-    pthread_mutex_unlock(&shared_lock);
-}
-
-static void watch_forks(void)
-{
-    pthread_atfork(before_fork, in_parent, in_child);
-}
-
-int loop_alive(const struct loop *l, const char *who)
-{
-    return l->dead ? fail(ENODEV, "%s: the device was opened before fork() by the parent", who) : 0;
-}
-
-/* --- life --- */
-
-static int loop_new(unsigned spin_us, struct loop **out)
-{
-    struct loop *l = calloc(1, sizeof *l);
-    if (l == NULL) {
-        return fail(ENOMEM, "loop: out of memory");
-    }
-    l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    l->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    struct epoll_event ev = {.events = EPOLLIN, .data.fd = l->wake_fd};
-    if (l->epoll_fd < 0 || l->wake_fd < 0 ||
-        epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, l->wake_fd, &ev) != 0) {
-        int err = errno;
-        close(l->epoll_fd);
-        close(l->wake_fd);
-        free(l);
-        return fail(err, "loop: %s", strerror(err));
-    }
-    pthread_mutex_init(&l->lock, NULL);
-    list_init(&l->devices);
-    l->spin_us = spin_us;
-    *out = l;
-    return 0;
-}
-
-int loop_get(bool shared, bool threaded, unsigned spin_us, struct loop **out)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
-    pthread_mutex_lock(&shared_lock);
-    int err = 0;
-    if (shared && shared_loop != NULL) {
-        *out = shared_loop;
-    } else {
-        err = loop_new(spin_us, out);
-        if (err == 0 && shared) {
-            (*out)->shared = true;
-            shared_loop = *out;
-        }
-    }
-    if (err == 0) {
-        if ((*out)->users++ == 0) {
-            list_append(&all_loops, &(*out)->node);
-        }
-        err = threaded ? loop_start(*out) : 0;
-    }
-    pthread_mutex_unlock(&shared_lock);
-    if (err != 0 && *out != NULL) {
-        loop_put(*out);
-    }
-    return err;
-}
-
-void loop_put(struct loop *l)
-{
-    pthread_mutex_lock(&shared_lock);
-    bool last = --l->users == 0;
-    if (last) {
-        list_remove(&l->node);
-        shared_loop = shared_loop == l ? NULL : shared_loop;
-    }
-    pthread_mutex_unlock(&shared_lock);
-    if (!last) {
-        return;
-    }
-    if (l->threaded) {
-        atomic_store(&l->stop, true);
-        wake(l);
-        pthread_join(l->thread, NULL);
-    }
-    if (!l->dead) {
-        close(l->epoll_fd);
-        close(l->wake_fd);
-    }
-    pthread_mutex_destroy(&l->lock);
-    free(l);
-}
-
-int loop_add(struct loop *l, struct uiw_device *dev)
-{
-    int fd = net_fd(dev->net);
-    struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
-    if (fd >= 0 && epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &ev) != 0) {
-        return fail(errno, "epoll: %s", strerror(errno));
-    }
-    list_append(&l->devices, &dev->on_loop);
-    return 0;
-}
-
-void loop_del(struct loop *l, struct uiw_device *dev)
-{
-    int fd = net_fd(dev->net);
-    if (fd >= 0) {
-        epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-    }
-    list_remove(&dev->on_loop);
 }

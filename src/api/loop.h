@@ -8,19 +8,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "api/spin.h"
 #include "base/list.h"
 
 struct uiw_qp;
 
 enum { LOOP_HERE, LOOP_NEAR, LOOP_FAR };
-
-/* Whether it pays to spin before sleeping; see loop.c. Counted without a lock: being exact gains
- * nothing. */
-struct spinning {
-    atomic_uint lost;     /* times in a row */
-    atomic_uint back_off; /* how many waits are to go by without, after a loss; 0: none */
-    atomic_uint skip;     /* how many of these are left */
-};
 
 struct loop {
     pthread_mutex_t lock;
@@ -62,8 +55,9 @@ int loop_start(struct loop *l);
 void loop_lock(struct loop *l);
 void loop_unlock(struct loop *l);
 
-/* Wakes whoever sleeps on the links. */
+/* Wakes whoever sleeps on the links; loop_rouse() also the thread that keeps away. */
 void loop_wake(struct loop *l);
+void loop_rouse(struct loop *l);
 
 /* True when the loop has no thread of its own. */
 bool loop_polled(const struct loop *l);
