@@ -265,7 +265,7 @@ void check_first(struct dump *d, struct conn *c, unsigned dir)
     const struct half *other = &c->h[1 - dir];
     if (dir != a->initiator) {
         bool heard = other->x != NULL && other->x->first_done;
-        if (!heard && other->r.head == NULL && !other->s.searched &&
+        if (!heard && !reasm_lacks(other) && !other->s.searched &&
             rdmap_opcode(f->seg.hdr.ulp) != RDMAP_TERMINATE) {
             dump_find(d, dump_spot(f->at, header_of(f)), REQUIRE_RESPONDER_FIRST,
                       "a %s before any FPDU of the Initiator",

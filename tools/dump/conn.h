@@ -132,6 +132,9 @@ struct rdma {
 
 struct half {
     struct reasm r;
+    /* Answers that came while octets of this end, their requests among them, waited behind a hole;
+     * and up to where those octets had arrived. */
+    uint32_t early, early_seq;
     struct stream s;
     struct rdma *x; /* NULL until there is an FPDU */
     struct half_stats st;

@@ -72,6 +72,9 @@ void dump_update_hold(struct dump *d, struct half *h, bool over);
 
 struct place dump_here(const struct dump *d, const struct conn *c, unsigned dir);
 
+/* Whether octets that this end sent are known to be missing, for now or for good: nobody is to be blamed
+ * for what may be among them. */
+bool reasm_lacks(const struct half *h);
 void reasm_segment(struct dump *d, struct conn *c, unsigned dir, const struct packet *pk);
 /* After a segment of either direction: decides on holes that will not be filled. */
 void reasm_poll(struct dump *d, struct conn *c);
@@ -132,6 +135,8 @@ void rdma_free(struct rdma *x);
 
 /* Requests and responses of Reads and Atomics. */
 void reads_request(struct dump *d, struct conn *c, unsigned dir, struct msg *m);
+/* Whether some open Read wants its first octet there. */
+bool reads_begins(const struct conn *c, unsigned dir, const struct ddp_hdr *h);
 void reads_response(struct dump *d, struct conn *c, unsigned dir, struct msg *m);
 
 /* Rules that one FPDU, one header and one message must keep. */

@@ -128,13 +128,21 @@ static void begin(struct rdma *x, struct open_msg *o, const struct fpdu_view *f)
     o->next_to = h->to;
 }
 
-/* Whether the segment cannot belong to the message that is open in its slot, whose end was lost. */
-static bool is_other(const struct open_msg *o, const struct ddp_hdr *h)
+/* Whether the segment cannot belong to the message that is open in its slot, whose end was lost: TO only
+ * grows in a message. */
+static bool is_other(const struct conn *c, unsigned dir, const struct open_msg *o,
+                     const struct ddp_hdr *h)
 {
     if (!o->m.partial) {
         return false;
     }
-    return h->tagged ? h->stag != o->m.stag : h->msn != o->m.msn;
+    if (!h->tagged) {
+        return h->msn != o->m.msn;
+    }
+    if (h->stag != o->m.stag || (int64_t)(h->to - o->next_to) < 0) {
+        return true;
+    }
+    return o->m.opcode == RDMAP_READ_RESPONSE && h->to != o->next_to && reads_begins(c, dir, h);
 }
 
 static void keep_head(struct msg *m, const struct fpdu_view *f)
@@ -255,7 +263,7 @@ static void assemble(struct dump *d, struct conn *c, unsigned dir, bool trusted)
     const struct fpdu_view *f = &d->fpdu;
     const struct ddp_hdr *h = &f->seg.hdr;
     struct open_msg *o = &x->slot[slot_of(h)];
-    if (o->open && is_other(o, h)) {
+    if (o->open && is_other(c, dir, o, h)) {
         tell_unfinished(d, c, dir, o);
     }
     if (!o->open) {

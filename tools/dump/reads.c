@@ -52,14 +52,50 @@ static struct pending_read note_request(const struct msg *m)
     return p;
 }
 
+/* A Read that the answer skipped gets none. */
+static void take(struct rdma *x, unsigned i)
+{
+    x->read_head = (x->read_head + i + 1) % x->read_cap;
+    x->reads -= i + 1;
+}
+
+/* Whether requests or answers may be among what was not seen: for good, or what may come yet. */
+static bool lost(const struct conn *c)
+{
+    const struct half *h = c->h;
+    return (h[0].x != NULL ? h[0].x->reads_unsure : h[0].s.searched) ||
+           (h[1].x != NULL ? h[1].x->reads_unsure : h[1].s.searched);
+}
+
+static bool lacks(const struct conn *c)
+{
+    return reasm_lacks(&c->h[0]) || reasm_lacks(&c->h[1]);
+}
+
 static void check_depth(struct dump *d, struct conn *c, unsigned dir, const struct msg *m)
 {
-    const struct rdma *x = c->h[dir].x;
+    struct rdma *x = c->h[dir].x;
     uint16_t limit = setup_read_limit(c, dir);
-    if (limit != MPA_DEPTH_UNSET && x->reads > limit && !c->h[1 - dir].x->reads_unsure) {
+    if (limit == MPA_DEPTH_UNSET || limit == 0 || x->reads <= limit) {
+        return;
+    }
+    if (lost(c)) {
+        take(x, 0); /* the oldest one's answer is among what was lost */
+    } else if (!lacks(c)) {
         dump_find(d, dump_spot(m->at, (struct span){NULL, 0}), REQUIRE_OVER_ORD,
                   "%u requests without answer, the peer's IRD is %u", x->reads, limit);
     }
+}
+
+/* Whether the answer to what that end's stream has just given was seen long ago. */
+static bool is_answered(struct half *h)
+{
+    if (h->early == 0 || (int32_t)(h->r.next - h->early_seq) > 0) {
+        h->early = 0;
+        return false;
+    }
+    h->early--;
+    return true;
 }
 
 void reads_request(struct dump *d, struct conn *c, unsigned dir, struct msg *m)
@@ -69,15 +105,20 @@ void reads_request(struct dump *d, struct conn *c, unsigned dir, struct msg *m)
     if (!atomic && m->opcode != RDMAP_READ_REQUEST) {
         return;
     }
+    if (is_answered(&c->h[dir])) {
+        return;
+    }
     if (m->crc == CRC_BAD || (!m->whole_hdr && m->missing == 0) || !grow(x)) {
         x->reads_unsure = true;
         return;
     }
     x->reads_vague |= !m->whole_hdr;
     *pending(x, x->reads++) = note_request(m);
-    x->reads_peak = max_u32(x->reads_peak, x->reads);
     if (rdma_ready(c, 1 - dir)) {
         check_depth(d, c, dir, m);
+    }
+    if (!lacks(c)) {
+        x->reads_peak = max_u32(x->reads_peak, x->reads);
     }
 }
 
@@ -107,6 +148,10 @@ static bool may_answer(const struct pending_read *p, const struct msg *m)
 static bool answers(const struct pending_read *p, const struct msg *m, bool seen_all)
 {
     bool cut = m->opcode == RDMAP_ATOMIC_RESPONSE && !m->whole_hdr;
+    bool other = m->opcode == RDMAP_READ_RESPONSE && !m->partial && m->bytes != p->req.len;
+    if (p->frame > m->at.frame || (!seen_all && is_whole(p) && other)) {
+        return false;
+    }
     if (cut || !is_whole(p)) {
         return seen_all && may_answer(p, m);
     }
@@ -124,26 +169,36 @@ static bool answers(const struct pending_read *p, const struct msg *m, bool seen
     return empty || (p->req.sink_stag == m->stag && p->req.sink_to == m->to);
 }
 
-/* The request of the message, by its place in the ring; -1: none. Looking far is only for what comes
+/* The request of the message, by its place in the ring; -1: none; *several: it may be a younger one. Looking far is only for what comes
  * behind a gap, so that a flood of requests costs no more than itself. */
-static int find(struct rdma *x, const struct rdma *answerer, const struct msg *m)
+static int find(struct rdma *x, const struct msg *m, bool seen_all, bool *several)
 {
-    bool seen_all = !x->reads_unsure && !answerer->reads_unsure && m->crc != CRC_BAD;
+    int first = -1;
     for (uint32_t i = 0; i < min_u32(x->reads, 256); i++) {
-        if (answers(pending(x, i), m, seen_all)) {
-            return (int)i;
+        if (!answers(pending(x, i), m, seen_all)) {
+            continue;
+        }
+        *several = first >= 0;
+        first = first < 0 ? (int)i : first;
+        if (seen_all || *several) {
+            break; /* in order: the first it is */
         }
     }
-    return -1;
+    return first;
 }
 
 static void complain(struct dump *d, struct conn *c, unsigned dir, struct msg *m)
 {
     struct rdma *asker = c->h[1 - dir].x;
     struct span none = {NULL, 0};
+    struct half *from = &c->h[1 - dir];
+    if (reasm_lacks(from)) {
+        from->early++;
+        from->early_seq = from->r.acked;
+    }
     bool unsure =
         asker != NULL ? asker->reads_unsure || asker->reads_vague : c->h[1 - dir].s.searched;
-    if (unsure || c->h[dir].x->reads_unsure || m->crc == CRC_BAD || c->h[1 - dir].r.head != NULL) {
+    if (unsure || c->h[dir].x->reads_unsure || m->crc == CRC_BAD || reasm_lacks(from)) {
         return; /* the request may be among what was not seen */
     }
     if (m->opcode == RDMAP_ATOMIC_RESPONSE) {
@@ -160,16 +215,8 @@ static void complain(struct dump *d, struct conn *c, unsigned dir, struct msg *m
     }
 }
 
-/* A Read that the answer skipped gets none. */
-static void take(struct rdma *x, unsigned i)
+static void fill_read(struct dump *d, struct conn *c, unsigned dir, struct msg *m, bool lossy)
 {
-    x->read_head = (x->read_head + i + 1) % x->read_cap;
-    x->reads -= i + 1;
-}
-
-static void fill_read(struct dump *d, struct conn *c, unsigned dir, struct msg *m)
-{
-    bool lossy = m->partial || m->crc == CRC_BAD;
     if (m->bytes != m->req.len && !lossy) {
         dump_find(d, dump_spot(m->at, (struct span){NULL, 0}), REQUIRE_READ_WHOLE,
                   "%llu octets, asked for were %u", (unsigned long long)m->bytes, m->req.len);
@@ -185,27 +232,46 @@ static void fill_read(struct dump *d, struct conn *c, unsigned dir, struct msg *
     }
 }
 
+bool reads_begins(const struct conn *c, unsigned dir, const struct ddp_hdr *h)
+{
+    struct rdma *asker = c->h[1 - dir].x;
+    for (uint32_t i = 0; asker != NULL && i < min_u32(asker->reads, 256); i++) {
+        const struct pending_read *p = pending(asker, i);
+        if (is_whole(p) && p->opcode == RDMAP_READ_REQUEST && p->req.sink_stag == h->stag &&
+            p->req.sink_to == h->to) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void reads_response(struct dump *d, struct conn *c, unsigned dir, struct msg *m)
 {
     if (m->opcode != RDMAP_READ_RESPONSE && m->opcode != RDMAP_ATOMIC_RESPONSE) {
         return;
     }
     struct rdma *asker = c->h[1 - dir].x;
-    int i = asker == NULL ? -1 : find(asker, c->h[dir].x, m);
+    bool several = false;
+    bool seen_all = !lost(c) && !lacks(c) && m->crc != CRC_BAD;
+    int i = asker == NULL ? -1 : find(asker, m, seen_all, &several);
     if (i < 0) {
         complain(d, c, dir, m);
         return;
     }
-    if (i > 0 && !c->h[dir].x->reads_unsure && !asker->reads_vague && m->crc != CRC_BAD) {
+    if (i > 0 && seen_all && !asker->reads_vague) {
         dump_find(d, dump_spot(m->at, (struct span){NULL, 0}), REQUIRE_READ_ORDER,
                   "%d older requests have no answer yet", i);
     }
     const struct pending_read p = *pending(asker, (uint32_t)i);
     take(asker, (unsigned)i);
+    if (several) {
+        return; /* no time is better than a wrong one */
+    }
     m->req = p.req;
     if (m->opcode == RDMAP_READ_RESPONSE) {
         m->whole_hdr = is_whole(&p);
     }
+    bool lossy = m->partial || m->crc == CRC_BAD;
     m->partial &= m->opcode != RDMAP_READ_RESPONSE || m->to != p.req.sink_to;
     m->request_frame = p.frame;
     m->answered = m->at.ns >= p.ns;
@@ -214,6 +280,6 @@ void reads_response(struct dump *d, struct conn *c, unsigned dir, struct msg *m)
         stats_latency(c->stats, 1 - dir, m->latency_ns);
     }
     if (m->opcode == RDMAP_READ_RESPONSE && m->whole_hdr) {
-        fill_read(d, c, dir, m);
+        fill_read(d, c, dir, m, lossy);
     }
 }

@@ -237,6 +237,13 @@ void reasm_segment(struct dump *d, struct conn *c, unsigned dir, const struct pa
     take_end(d, c, dir, pk);
 }
 
+bool reasm_lacks(const struct half *h)
+{
+    const struct reasm *r = &h->r;
+    bool acked = r->started && r->has_ack && seq_diff(r->acked, r->next) > (r->fin_seen ? 1 : 0);
+    return !r->started || r->head != NULL || acked;
+}
+
 void reasm_poll(struct dump *d, struct conn *c)
 {
     for (unsigned dir = 0; dir < DIRS; dir++) {

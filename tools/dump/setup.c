@@ -286,7 +286,7 @@ void setup_trailing(struct dump *d, struct conn *c, unsigned dir, struct span oc
 {
     struct agreed *a = c->agreed;
     if (a == NULL || !a->have_req || a->have_rep || a->bad || a->initiator != dir ||
-        a->trailing_told || c->h[1 - dir].s.phase != PHASE_START) {
+        a->trailing_told || c->h[1 - dir].s.phase != PHASE_START || reasm_lacks(&c->h[1 - dir])) {
         return;
     }
     a->trailing_told = true;
