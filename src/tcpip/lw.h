@@ -113,6 +113,7 @@ struct lw_stream {
     uint32_t rx_credit;       /* consumed, window not yet opened */
     uint32_t rx_unacked;      /* octets and segments since we sent the last ACK */
     uint32_t rx_segments;
+    uint32_t oos;   /* segments out of order, at most */
     bool rx_peeked; /* the last one was lent out */
 
     /* send */
@@ -212,6 +213,10 @@ void lw_loss_watch(struct lw_stream *s); /* starts the timers of what lwIP has s
 void lw_loss_timers(struct lw_net *net);
 int lw_loss_due_ms(const struct lw_net *net); /* -1: never */
 void lw_runs_free(struct lw_net *net);
+
+/* lw_oos.c */
+bool lw_oos_admit(struct lw_stream *s); /* another segment; false: it is not to be kept */
+void lw_oos_tidy(struct lw_stream *s);
 
 /* lw_listen.c */
 int lw_listen(struct net *net, const struct sockaddr *addr, int backlog, struct net_listener **out);

@@ -331,6 +331,9 @@ void lw_stream_flush(struct lw_stream *s)
         return;
     }
     s->net->out_pcb = pcb;
+    if (s->oos > 0) {
+        lw_oos_tidy(s);
+    }
     lw_rx_window(s);
     lw_stream_widen(s);
     lw_tx_push(s);
@@ -341,7 +344,9 @@ void lw_stream_flush(struct lw_stream *s)
     if ((pcb->flags & TF_ACK_NOW) != 0) {
         tcp_output(pcb);
     }
-    lw_loss_watch(s);
+    if (s->own) {
+        lw_loss_watch(s);
+    }
     if (ended(s) || orphan_done(s)) {
         return;
     }
@@ -368,7 +373,9 @@ void lw_stream_timer(struct lw_stream *s, uint64_t now)
 {
     if (s->pcb != NULL) {
         back_off_syn(s);
-        lw_loss_watch(s); /* a FIN that had to wait for memory leaves by a timer of lwIP */
+        if (s->own) {
+            lw_loss_watch(s); /* a FIN that had to wait for memory leaves by a timer of lwIP */
+        }
     }
     if (ended(s) || now < s->deadline) {
         return;

@@ -106,7 +106,7 @@ static bool wants_head(const struct lw_stream *s, uint32_t wire, uint32_t n)
 {
     uint32_t emss = s->base.emss;
     return wire != 0 && n > emss - wire && n <= emss && n > s->tx_unit_before + UNITS_ALIKE &&
-           s->tx_since >= PACKETS_TOGETHER * emss;
+           s->tx_since >= PACKETS_TOGETHER * emss && !s->net->link->memory;
 }
 
 /* The unit that the last item ends with gets an item of its own, which begins a segment. */
@@ -253,25 +253,35 @@ static uint32_t border_within(struct lw_stream *s, const struct lw_item *it, uin
     return it->lent ? 0 : max_u32(first, net_txmem_border(&s->tx_mem, it->p, most));
 }
 
-struct cut {
-    uint32_t all; /* octets that wait for this segment, if they are no more than asked for */
-    uint32_t at;  /* the last place where a unit begins, at most as far as asked for; 0: none */
-};
-
-static struct cut find_cut(struct lw_stream *s, uint32_t most)
+/* The octets that wait for the next segment, if they are no more than 'most'. */
+static uint32_t octets_waiting(const struct lw_stream *s, uint32_t most)
 {
-    struct cut c = {0, 0};
-    uint32_t cnt = min_u32(s->item_count, LW_SEG_ITEMS);
-    for (uint32_t i = 0; i < cnt && c.all <= most; i++) {
+    uint32_t n = 0, cnt = min_u32(s->item_count, LW_SEG_ITEMS);
+    for (uint32_t i = 0; i < cnt && n <= most; i++) {
         const struct lw_item *it = &s->items[(s->item_first + i) % LW_ITEMS];
         if (i > 0 && it->head) {
             break;
         }
-        uint32_t at = border_within(s, it, min_u32(it->n, most - c.all));
-        c.at = at > 0 || it->border == 0 ? c.all + at : c.at;
-        c.all += it->n;
+        n += it->n;
     }
-    return c;
+    return n;
+}
+
+/* Where the last unit begins that begins within 'most' octets, of more that wait; 0: none. In memory
+ * nothing is cut further, and full segments cost least; but copied units are best in one piece. */
+static uint32_t find_cut(struct lw_stream *s, uint32_t most)
+{
+    uint32_t n = 0, cut = 0, cnt = min_u32(s->item_count, LW_SEG_ITEMS);
+    for (uint32_t i = 0; i < cnt && n <= most; i++) {
+        const struct lw_item *it = &s->items[(s->item_first + i) % LW_ITEMS];
+        if (it->lent && s->net->link->memory) {
+            return most;
+        }
+        uint32_t at = border_within(s, it, min_u32(it->n, most - n));
+        cut = at > 0 || it->border == 0 ? n + at : cut;
+        n += it->n;
+    }
+    return cut;
 }
 
 /* The length of the next segment; 0: it has to wait. What has to be cut is cut so that the next segment
@@ -280,23 +290,23 @@ static struct cut find_cut(struct lw_stream *s, uint32_t most)
 static uint32_t next_length(struct lw_stream *s, struct allowance *a)
 {
     uint32_t mss = s->pcb->mss, room = min_u32(a->peer, a->path), wire = s->base.emss;
-    struct cut c = find_cut(s, min_u32(mss, room));
-    if (c.all <= min_u32(mss, room)) {
-        return c.all;
+    uint32_t most = min_u32(mss, room), all = octets_waiting(s, most);
+    if (all <= most) {
+        return all;
     }
+    uint32_t cut = find_cut(s, most);
     if (room >= mss) {
-        return c.at > 0 ? c.at : mss;
+        return cut > 0 ? cut : mss;
     }
     bool idle = s->pcb->unacked == NULL;
     if (idle && room >= wire) {
-        return c.at > 0 ? c.at : room / wire * wire;
+        return cut > 0 ? cut : room / wire * wire;
     }
-    if (c.at >= wire && c.at >= a->window / 4) {
-        return c.at;
+    if (cut >= wire && cut >= a->window / 4) {
+        return cut;
     }
     a->limited = a->path <= a->peer;
-    return idle && !a->limited ? min_u32(c.all, mss)
-                               : 0; /* lwIP probes a window that is too small */
+    return idle && !a->limited ? min_u32(all, mss) : 0; /* lwIP probes a window that is too small */
 }
 
 /* lwIP would fill a segment that waits to be sent with the beginning of the next, so it is given the

@@ -48,6 +48,9 @@ void net_wire_tap(struct net *net, net_wire_watcher *fn, void *arg);
 /* Failed assertions of lwIP so far; a test wants none. */
 uint64_t net_test_asserts(void);
 
+/* Segments that the stream keeps because they arrived out of order. */
+uint32_t net_test_oos(const struct net_stream *s);
+
 /* Sets the ISN of the next connections that this process opens or accepts (L04). */
 void net_test_isn(bool fixed, uint32_t isn);
 

@@ -29,7 +29,7 @@ static struct net_chunk *chunk_new(struct net_chunks *pool)
     c->next = NULL;
     c->end = 0;
     c->used = 0;
-    memset(c->border, 0, sizeof c->border);
+    c->parts = 0;
     return c;
 }
 
@@ -109,8 +109,14 @@ const uint8_t *net_txmem_commit(struct net_txmem *m, uint32_t n, uint64_t end)
 void net_txmem_mark(struct net_txmem *m)
 {
     struct net_chunk *c = m->last;
-    uint16_t *border = &c->border[c->used / NET_CHUNK_PART];
-    *border = *border == 0 ? (uint16_t)c->used : *border;
+    uint32_t part = c->used / NET_CHUNK_PART;
+    if (part < c->parts || c->used == 0) {
+        return;
+    }
+    while (c->parts < part) {
+        c->border[c->parts++] = 0;
+    }
+    c->border[c->parts++] = (uint16_t)c->used;
 }
 
 uint32_t net_txmem_border(struct net_txmem *m, const uint8_t *p, uint32_t most)
@@ -124,7 +130,7 @@ uint32_t net_txmem_border(struct net_txmem *m, const uint8_t *p, uint32_t most)
     }
     m->looked = c;
     uint32_t from = (uint32_t)(p - c->data), to = min_u32(from + most, NET_CHUNK - 1);
-    for (uint32_t i = to / NET_CHUNK_PART + 1; i > from / NET_CHUNK_PART; i--) {
+    for (uint32_t i = min_u32(to / NET_CHUNK_PART + 1, c->parts); i > from / NET_CHUNK_PART; i--) {
         uint32_t at = c->border[i - 1];
         if (at > from && at <= to) {
             return at - from;

@@ -17,6 +17,7 @@ struct net_chunk {
     struct net_chunk *next;
     uint64_t end; /* stream offset behind its last octet */
     uint32_t used;
+    uint32_t parts;                              /* entries of border that are valid */
     uint16_t border[NET_CHUNK / NET_CHUNK_PART]; /* the first piece to begin there; 0: none */
     alignas(64) uint8_t data[NET_CHUNK];
 };

@@ -6,11 +6,11 @@
 #define C     0.4
 #define ALPHA (3 * (1 - BETA) / (1 + BETA))
 
-enum { CWND_MAX = 1 << 28, SEGMENTS_MIN = 2 };
+enum { CWND_MAX = 1 << 28, SEGMENTS_MIN = 2, SEGMENTS_FIRST = 10 };
 
 uint32_t cubic_initial_window(uint32_t mss)
 {
-    return min_u32(10 * mss, max_u32(2 * mss, 14600));
+    return SEGMENTS_FIRST * mss;
 }
 
 void cubic_init(struct tcp_cubic *c, uint32_t mss)

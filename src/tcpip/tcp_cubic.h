@@ -37,7 +37,8 @@ void cubic_undo(struct tcp_cubic *c);
 /* Nothing was sent for that long: cwnd says nothing of the path any more (RFC 5681 sec 4.1). */
 void cubic_idle(struct tcp_cubic *c, uint64_t us, uint32_t rto);
 
-/* RFC 6928. */
+/* Ten segments (RFC 6928), of jumbo frames as well, as Linux has it: two would have to wait for an
+ * acknowledgement that the peer may delay. */
 uint32_t cubic_initial_window(uint32_t mss);
 
 #endif

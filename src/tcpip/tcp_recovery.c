@@ -91,6 +91,11 @@ err_t uiw_lwip_tcp_in(struct tcp_pcb *pcb, struct tcp_hdr *hdr, u16_t optlen, u1
         struct options o = {(const uint8_t *)hdr + TCP_HLEN, opt2, opt1len, optlen};
         take_ack(s, hdr, &o);
     }
+    bool takes_space = p->tot_len > 0 || (TCPH_FLAGS(hdr) & TCP_FIN) != 0;
+    if (takes_space && seq_lt(pcb->rcv_nxt, hdr->seqno) && !lw_oos_admit(s)) {
+        tcp_ack_now(pcb);
+        return ERR_MEM;
+    }
     if (p->tot_len > 0) {
         delay_ack(s, hdr, p);
     }

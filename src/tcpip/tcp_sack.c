@@ -83,7 +83,7 @@ static bool alike(const struct sack_run *a, const struct sack_run *b)
     if (a->sacked || b->sacked) {
         return a->sacked && b->sacked;
     }
-    return a->lost == b->lost && a->again == b->again && a->sent == b->sent;
+    return a->lost == b->lost && a->again == b->again && a->order == b->order;
 }
 
 /* Joins neighbours that have become alike. */
@@ -98,7 +98,10 @@ static void join(struct sack_board *b)
         }
         r->to = next->to;
         r->again |= next->again;
-        r->sent = next->sent > r->sent ? next->sent : r->sent;
+        if ((int32_t)(next->order - r->order) > 0) {
+            r->order = next->order;
+            r->sent = next->sent;
+        }
         r->next = next->next;
         if (b->last == next) {
             b->last = r;
@@ -107,13 +110,25 @@ static void join(struct sack_board *b)
     }
 }
 
+/* Times may be equal, so they alone would not tell what went first. */
+static uint32_t order_of(struct sack_board *b, uint32_t from, uint32_t to, uint64_t now)
+{
+    if (now != b->order_at || seq_lt(from, b->order_to)) {
+        b->order++;
+        b->order_at = now;
+    }
+    b->order_to = to;
+    return b->order;
+}
+
 void sack_sent(struct sack_board *b, uint32_t to, uint64_t now, uint32_t grain)
 {
     if (!seq_lt(b->nxt, to)) {
         return;
     }
     struct sack_run *last = b->last;
-    bool fresh = last != NULL && !last->sacked && !last->lost && !last->again;
+    bool fresh =
+        last != NULL && !last->sacked && !last->lost && !last->again && last->order == b->order;
     struct sack_run *r = fresh && now - last->sent <= grain ? NULL : run_new(b);
     if (r == NULL && last == NULL) {
         b->count++;
@@ -121,6 +136,7 @@ void sack_sent(struct sack_board *b, uint32_t to, uint64_t now, uint32_t grain)
     }
     if (r != NULL) {
         *r = (struct sack_run){.from = b->nxt, .to = to, .sent = now};
+        r->order = order_of(b, b->nxt, to, now);
         *(last != NULL ? &last->next : &b->first) = r;
         b->last = r;
     } else {
@@ -130,6 +146,7 @@ void sack_sent(struct sack_board *b, uint32_t to, uint64_t now, uint32_t grain)
         b->lost += last->lost ? to - b->nxt : 0;
         last->sacked = false;
         last->to = to;
+        b->order_to = to;
     }
     b->nxt = to;
 }
@@ -145,8 +162,9 @@ static void deliver(struct sack_board *b, const struct sack_run *r, uint32_t to,
     news->unlost |= r->lost && !r->again;
     if (r->again) {
         news->repaired += to - r->from;
-        if (b->min_rtt != 0 && rtt < b->min_rtt) {
-            return; /* an answer to an earlier transmission, most likely (RFC 8985 sec 6.2) */
+        if (rtt < b->min_rtt) {
+            news->twice += to - r->from; /* will get, that is */
+            return;
         }
     } else {
         news->rtt = rtt;
@@ -155,10 +173,10 @@ static void deliver(struct sack_board *b, const struct sack_run *r, uint32_t to,
     if (seq_lt(b->fack, to)) {
         b->fack = to;
     }
-    if (!b->rack_valid || r->sent > b->rack_sent ||
-        (r->sent == b->rack_sent && seq_lt(b->rack_end, to))) {
+    int32_t newer = (int32_t)(r->order - b->rack_order);
+    if (!b->rack_valid || newer > 0 || (newer == 0 && seq_lt(b->rack_end, to))) {
         b->rack_valid = true;
-        b->rack_sent = r->sent;
+        b->rack_order = r->order;
         b->rack_end = to;
         b->rack_rtt = rtt;
     }
@@ -236,7 +254,7 @@ static bool take_block(struct sack_board *b, const struct sack_ack *a, uint32_t 
         return false;
     }
     if (i == 0 && is_dsack(b, a)) {
-        news->dsack += k->to - k->from;
+        news->twice += k->to - k->from;
         return false;
     }
     if (!seq_lt(b->una, k->from) || !seq_leq(k->to, b->nxt)) {
@@ -283,8 +301,8 @@ uint32_t sack_find_lost(struct sack_board *b, uint64_t now, uint32_t window, uin
         return 0;
     }
     for (struct sack_run *r = b->first; r != NULL; r = r->next) {
-        bool before =
-            r->sent < b->rack_sent || (r->sent == b->rack_sent && seq_lt(r->to, b->rack_end));
+        int32_t newer = (int32_t)(r->order - b->rack_order);
+        bool before = newer < 0 || (newer == 0 && seq_lt(r->to, b->rack_end));
         if (r->sacked || r->lost || !before) {
             continue;
         }
@@ -338,6 +356,7 @@ bool sack_next_lost(const struct sack_board *b, uint32_t most, struct sack_block
 
 void sack_resent(struct sack_board *b, uint32_t from, uint32_t to, uint64_t now)
 {
+    uint32_t order = order_of(b, from, to, now);
     for (struct sack_run *r = b->first; r != NULL && seq_lt(r->from, to); r = r->next) {
         if (r->sacked || seq_leq(r->to, from)) {
             continue;
@@ -353,5 +372,6 @@ void sack_resent(struct sack_board *b, uint32_t from, uint32_t to, uint64_t now)
         r->lost = false;
         r->again = true;
         r->sent = now;
+        r->order = order;
     }
 }

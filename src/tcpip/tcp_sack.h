@@ -18,9 +18,10 @@ struct sack_run {
     struct sack_run *next;
     uint64_t sent; /* when last, us */
     uint32_t from, to;
-    bool sacked; /* the peer has it */
-    bool lost;   /* not on its way any more, and not sent again yet */
-    bool again;  /* was sent more than once */
+    uint32_t order; /* of the last transmission; those of one order went by sequence number */
+    bool sacked;    /* the peer has it */
+    bool lost;      /* not on its way any more, and not sent again yet */
+    bool again;     /* was sent more than once */
 };
 
 /* Unused runs, for all boards of one owner. */
@@ -49,9 +50,11 @@ struct sack_board {
     uint32_t fack;         /* behind the highest octet that was delivered */
     uint32_t fack_before;  /* the last acknowledgement */
     uint32_t min_rtt;      /* us, kept by the owner; 0: unknown */
+    uint32_t order;        /* of the last transmission, and when and up to where that was */
+    uint32_t order_to;
+    uint64_t order_at;
     /* Of what was delivered, what had been sent last (RFC 8985 sec 6.2 step 2). */
-    uint64_t rack_sent;
-    uint32_t rack_end, rack_rtt;
+    uint32_t rack_order, rack_end, rack_rtt;
     bool rack_valid;
     bool reordered; /* the path has been seen to change the order */
 };
@@ -62,7 +65,8 @@ struct sack_news {
     uint32_t delivered; /* octets that are known to have arrived, by either way */
     uint32_t repaired;  /* of those, octets that had been sent again */
     uint32_t rtt;       /* us; 0: no sample */
-    uint32_t dsack;     /* octets that the peer got twice (RFC 2883) */
+    uint32_t twice;     /* octets that the peer got twice: it says so (RFC 2883), or answers to a
+                         * retransmission sooner than it can have got that */
     bool unlost;        /* octets that were taken for lost, and not sent again, have arrived */
     bool reneged;       /* the peer has thrown away what it had reported */
 };

@@ -194,8 +194,8 @@ static void prr(struct tcp_sender *s, bool more_lost)
     s->prr_cwnd = pipe + n;
 }
 
-/* RFC 8985 sec 6.2 step 4: a peer that got something twice shows that we were too fast. */
-static void take_dsack(struct tcp_sender *s)
+/* RFC 8985 sec 6.2 step 4: what the peer got twice shows that we were too fast. */
+static void take_twice(struct tcp_sender *s)
 {
     if (!seq_lt(s->board.una, s->reo_seq)) {
         s->reo_seq = s->board.nxt;
@@ -203,7 +203,7 @@ static void take_dsack(struct tcp_sender *s)
         s->reo_steps = min_u32(s->reo_steps + 1, REO_STEPS_MAX);
     }
     if (s->undo != UINT32_MAX && s->undo > 0) {
-        s->undo -= min_u32(s->undo, s->news.dsack);
+        s->undo -= min_u32(s->undo, s->news.twice);
         if (s->undo == 0 && s->state != SENDER_OPEN) {
             undo(s);
         }
@@ -213,12 +213,12 @@ static void take_dsack(struct tcp_sender *s)
 /* --- acknowledgements --- */
 
 /* RFC 8985 sec 7.4: whether the probe mended a loss, which then was a sign of congestion. */
-static void judge_probe(struct tcp_sender *s, uint32_t ack, bool idle_ack, uint32_t dsack)
+static void judge_probe(struct tcp_sender *s, uint32_t ack, bool idle_ack, uint32_t twice)
 {
     if (!s->probed || s->probe || seq_lt(ack, s->probe_end)) {
         return;
     }
-    if (!s->probe_again || dsack > 0 || idle_ack) {
+    if (!s->probe_again || twice > 0 || idle_ack) {
         s->probed = s->probe_again = false;
     } else if (seq_lt(s->probe_end, ack)) {
         s->probed = s->probe_again = false;
@@ -242,12 +242,12 @@ void sender_acked(struct tcp_sender *s, const struct sack_ack *ack, uint64_t now
     if (news.rtt != 0) {
         take_sample(s, news.rtt, now);
     }
-    judge_probe(s, ack->ack, !advanced && ack->n == 0, news.dsack);
+    judge_probe(s, ack->ack, !advanced && ack->n == 0, news.twice);
     s->news.acked += news.acked;
     s->news.delivered += news.delivered;
-    s->news.dsack += news.dsack;
+    s->news.twice += news.twice;
     s->news.unlost |= news.unlost;
-    s->pending |= news.delivered > 0 || news.dsack > 0 || news.reneged || s->board.sacked > 0;
+    s->pending |= news.delivered > 0 || news.twice > 0 || news.reneged || s->board.sacked > 0;
 }
 
 static void grow(struct tcp_sender *s, uint64_t now)
@@ -267,8 +267,8 @@ void sender_decide(struct tcp_sender *s, uint64_t now)
         return;
     }
     s->pending = false;
-    if (s->news.dsack > 0) {
-        take_dsack(s);
+    if (s->news.twice > 0) {
+        take_twice(s);
     }
     /* Octets that only the timer took for lost did arrive: it was too fast (RFC 5682 sec 3). */
     if (s->state == SENDER_TIMEOUT && s->news.unlost) {

@@ -456,6 +456,30 @@ static void test_new_neighbour(void **state)
     end();
 }
 
+/* A list that a peer makes long costs for each frame more; so it has a limit, and neighbours are joined. */
+static void test_out_of_order(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t step, len, most;
+    } c[] = {{2, 1, 520}, {1, 1, 60}, {1460, 1460, 60}, {3000, 1460, 520}};
+    for (size_t i = 0; i < ARRAY_LEN(c); i++) {
+        connected(1500);
+        uint32_t longest = 0, n = min_u32(2500, 3900000 / c[i].step);
+        for (uint32_t k = 1; k <= n; k++) {
+            uint32_t at = 10000 + k * c[i].step; /* beyond what is sent below */
+            inject(&(struct segment){
+                .rel = at, .flags = VNET_ACK, .from = 10 + at, .len = c[i].len, .window = 0x4000});
+            longest = max_u32(longest, net_test_oos(b.s));
+        }
+        print_message("  %u segments of %u, at most %u kept apart\n", n, c[i].len, longest);
+        assert_true(longest > 20);
+        assert_true(longest <= c[i].most);
+        still_works();
+        end();
+    }
+}
+
 int main(void)
 {
     cmocka_set_test_filter(getenv("UIW_TEST"));
@@ -472,6 +496,7 @@ int main(void)
         cmocka_unit_test(test_broken_frames),
         cmocka_unit_test(test_fragments_and_ip_options),
         cmocka_unit_test(test_new_neighbour),
+        cmocka_unit_test(test_out_of_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
