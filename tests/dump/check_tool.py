@@ -326,14 +326,16 @@ def check_depth(tool, d):
            f"verdicts on Reads: {got}")
 
 
-def check_midstream_markers(tool, d):
-    """No set-up, Markers on: found by the Markers."""
-    stream = b""
-    msn = 0
-    while len(stream) < 20000:
-        msn += 1
-        body = struct.pack("!H", 218) + b"\x41\x43" + bytes(8) + struct.pack("!II", msn, 0) + bytes(
-            (i * 7 + msn) & 255 for i in range(200))
+def with_markers(sizes, most):
+    """A stream of Sends of these sizes in turn, CRC and Markers on; how many there are, and where they
+    begin."""
+    stream, starts = b"", []
+    while len(stream) < most:
+        msn = len(starts) + 1
+        size = sizes[msn % len(sizes)]
+        starts.append(len(stream))
+        body = struct.pack("!H", size + 18) + b"\x41\x43" + bytes(8) + struct.pack("!II", msn, 0) + bytes(
+            (i * 7 + msn) & 255 for i in range(size))
         body += bytes(-len(body) % 4)
         start, out, left = len(stream), b"", body + bytes(4)
         head = start + (4 if start % 512 == 0 else 0)
@@ -344,6 +346,28 @@ def check_midstream_markers(tool, d):
             n = min(len(left), 512 - (start + len(out)) % 512)
             out, left = out + left[:n], left[n:]
         stream += out[:-4] + cf.crc32c(out[:-4])
+    return stream, starts
+
+
+def check_wrong_guess(tool, d):
+    """It begins with Sends too short to have a Marker: that there are some is seen by the CRC behind."""
+    stream, starts = with_markers((16, 16, 16, 3000), 60000)
+    path = os.path.join(d, "guess.pcap")
+    f = w.Flow(40000, 7999)
+    begin = next(s for i, s in enumerate(starts) if i % 4 == 3 and i > 8 and s % 512 < 200 and s % 512 > 8)
+    for i in range(begin, len(stream), 1000):
+        f.add(0, stream[i:i + 1000])
+    w.write(path, f.packets)
+    objs = t.run(tool, path)
+    got, due = len(t.of_kind(objs, "message")), sum(s >= begin for s in starts)
+    expect(got > due - 8 and not t.of_kind(objs, "verdict"), f"wrong guess: {got} messages of {due}")
+    expect(any("Markers" in g["text"] for g in t.of_kind(objs, "gap")), "wrong guess: no word of Markers")
+
+
+def check_midstream_markers(tool, d):
+    """No set-up, Markers on: found by the Markers."""
+    stream, starts = with_markers((200,), 20000)
+    msn = len(starts)
     f = w.Flow(40000, 7999)
     cut = stream[777:]
     for i in range(0, len(cut), 1000):
@@ -374,6 +398,7 @@ def main():
         check_depth(tool, d)
         check_fragments(tool, d)
         check_midstream_markers(tool, d)
+        check_wrong_guess(tool, d)
     text = plain(tool, "--json", os.path.join(captures, "raw-tagged.pcap")).stdout
     for line in text.splitlines():
         json.loads(line)

@@ -85,6 +85,9 @@ struct stream {
     uint64_t skipped;  /* octets given up since the search began */
     uint64_t work;     /* octets whose CRC the search may still compute */
     bool searched;     /* a search began here: say so when it ends */
+    bool guessed;      /* no Marker was seen, as in any short FPDU: there may be some */
+    bool guess_failed; /* the next FPDU's CRC says so */
+    uint32_t plain;    /* octets without a Marker since it was guessed */
     unsigned doubtful; /* FPDUs in a row that may be none */
     bool ended;
 };

@@ -103,6 +103,16 @@ static enum mpa_rx_result take_oversized(struct dump *d, bool crc, struct cursor
     return !crc || crc32c_final(sum) == u->crc_wire ? MPA_RX_ULPDU : MPA_RX_BAD;
 }
 
+/* Where a capture began with FPDUs too short to have a Marker, the first CRC that is wrong says that
+ * there are Markers; not so once a Marker would have been due. */
+static bool is_wrong_guess(struct stream *s, enum mpa_rx_result res, uint32_t used)
+{
+    s->guess_failed = s->guessed && s->crc_known && s->rx.crc && res == MPA_RX_BAD;
+    s->plain += used;
+    s->guessed &= s->guess_failed || s->plain < 2 * MPA_MARKER_GAP;
+    return s->guess_failed;
+}
+
 /* Takes the FPDU at *in apart; frame is where its first octet came from. */
 enum step stream_take_fpdu(struct dump *d, struct conn *c, unsigned dir, struct cursor *in)
 {
@@ -111,6 +121,7 @@ enum step stream_take_fpdu(struct dump *d, struct conn *c, unsigned dir, struct 
     struct fpdu_view *f = &d->fpdu;
     struct mpa_rx rx = s->rx;
     struct verdict why = VERDICT_OK;
+    struct cursor before = *in;
     struct span run = cursor_run(in, in->left);
     rx.pos = s->rx.pos = (uint32_t)(s->off - s->base);
     bool blind;
@@ -139,6 +150,10 @@ enum step stream_take_fpdu(struct dump *d, struct conn *c, unsigned dir, struct 
     if (d->ulpdu.used == 0) {
         dump_find(d, dump_spot(f->at, (struct span){run.p, min_u32(run.n, MPA_LEN_FIELD)}),
                   REQUIRE_ULPDU_MAX, "ULPDU_Length %u", d->ulpdu.len);
+        return STEP_LOST;
+    }
+    if (is_wrong_guess(s, res, d->ulpdu.used)) {
+        *in = before;
         return STEP_LOST;
     }
     h->st.fpdus++;

@@ -200,6 +200,10 @@ static void found(struct dump *d, struct conn *c, unsigned dir, const struct syn
     struct gap g = {.kind = s->was_mpa ? GAP_SYNC : GAP_START, .octets = lost, .sure = f->sure};
     set_now(d, s, f->at);
     c->h[dir].st.undecoded += lost;
+    bool agreed = c->agreed != NULL && c->agreed->have_req && c->agreed->have_rep;
+    s->guessed = !f->markers && !agreed && (!s->was_mpa || s->guessed);
+    s->guess_failed = false;
+    s->plain = 0;
     s->was_mpa = true;
     s->rx.markers = f->markers;
     s->rx.crc = f->crc;

@@ -12,7 +12,8 @@ enum {
     NEED_AT_SEGMENT = 28, /* bits, where a TCP segment begins: most senders begin FPDUs there */
     NEED_ANYWHERE = 44,   /* some 2^16 places are looked at, so 28 are left */
     SURE_MAX = 255,
-    MARKERS_MIN = 3, /* in a row, before their distance is believed */
+    MARKERS_MIN = 3,      /* in a row, before their distance is believed */
+    MARKERS_ONLY = 16384, /* octets to look for them in, where none was a wrong guess */
 };
 
 struct
@@ -234,8 +235,12 @@ bool sync_search(struct conn *c, unsigned dir, uint32_t from, struct sync_found 
     t.crc = s->rx.crc;
     t.markers = s->was_mpa && s->rx.markers;
     uint32_t pos0 = (uint32_t)(s->off - s->base);
-    if (agreed || s->was_mpa) {
+    if (agreed || (s->was_mpa && !s->guessed)) {
         return scan(&t, from, s->base_known ? pos0 : 0, out);
+    }
+    if (s->guess_failed && s->n < MARKERS_ONLY) {
+        t.markers = true;
+        return scan_markers(&t, from, out);
     }
     t.markers = false;
     if (scan(&t, from, s->base_known ? pos0 : 0, out)) {
