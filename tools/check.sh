@@ -148,8 +148,8 @@ says 1 "uiw-ping: " "$PING" -s --device nonsense
 says 1 "sock:nowhere: expected" "$PING" -s --device sock:nowhere
 says 1 "sock: expected one address" "$PING" -s --device sock:127.0.0.1,ip=127.0.0.2
 says 1 "cc=none is refused by the kernel" "$PING" -s --device sock:,cc=none
-says 1 "cc=cubic: expected sock only" "$PING" -s --device "$A,cc=cubic"
-says 1 "gw=198.18.0.9: expected .* not for sock" "$PING" -s --device sock:,gw=198.18.0.9
+says 1 "cc= is for sock only" "$PING" -s --device "$A,cc=cubic"
+says 1 "gw= is for tap pcap shm pair only" "$PING" -s --device sock:,gw=198.18.0.9
 says 1 "no interface of this host" "$PING" -s --device sock:198.18.99.99
 says 0 "Usage" "$PING" --help
 says 0 "uiw-ping 0" "$PING" --version
