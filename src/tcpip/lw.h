@@ -209,7 +209,8 @@ void lw_loss_give_back(struct lw_stream *s); /* the pcb is to be lwIP's alone */
 void lw_loss_input(struct lw_stream *s, const struct sack_ack *ack);
 void lw_loss_resend(struct lw_stream *s);               /* what is lost; before new data */
 void lw_loss_pushed(struct lw_stream *s, bool limited); /* new data was sent, if there was any */
-void lw_loss_watch(struct lw_stream *s); /* starts the timers of what lwIP has sent */
+void lw_loss_watch(struct lw_stream *s);  /* starts the timers of what lwIP has sent */
+void lw_loss_resume(struct lw_stream *s); /* as if the retransmission timer had run out */
 void lw_loss_timers(struct lw_net *net);
 int lw_loss_due_ms(const struct lw_net *net); /* -1: never */
 void lw_runs_free(struct lw_net *net);

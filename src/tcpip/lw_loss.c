@@ -256,6 +256,12 @@ void lw_loss_pushed(struct lw_stream *s, bool limited)
 
 /* --- time --- */
 
+void lw_loss_resume(struct lw_stream *s)
+{
+    sender_expire(&s->snd);
+    lw_loss_watch(s);
+}
+
 void lw_loss_timers(struct lw_net *net)
 {
     if (net->clock_due == UINT64_MAX || lw_now_us(net) < net->clock_due) {

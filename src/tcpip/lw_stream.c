@@ -192,7 +192,9 @@ void lw_stream_link_up(struct lw_stream *s)
 /* As if the retransmission timer had run out: it may have come far by doubling. */
 void lw_stream_resume(struct lw_stream *s)
 {
-    if (s->pcb != NULL && s->pcb->unacked != NULL && s->pcb->rtime < s->pcb->rto) {
+    if (s->own) {
+        lw_loss_resume(s);
+    } else if (s->pcb != NULL && s->pcb->unacked != NULL && s->pcb->rtime < s->pcb->rto) {
         s->pcb->rtime = s->pcb->rto;
     }
 }
@@ -235,6 +237,9 @@ static void set_emss(struct lw_stream *s)
     uint32_t emss = max_u32(min_u32(s->peer_mss, room), LW_SEG_MIN);
     /* FPDUs are multiples of 4: only segments that are, too, begin with one (RFC 5044 sec 5.1). */
     s->base.emss = min_u32(emss, LW_SEG_MAX) & ~3u;
+    if (s->own) {
+        sender_set_mss(&s->snd, s->base.emss);
+    }
 }
 
 /* What is sent from now on is cut to the new size, also what is sent again. */

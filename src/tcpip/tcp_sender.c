@@ -25,6 +25,12 @@ void sender_init(struct tcp_sender *s, struct sack_pool *pool, uint32_t at, uint
     cubic_init(&s->cc, mss);
 }
 
+void sender_set_mss(struct tcp_sender *s, uint32_t mss)
+{
+    s->mss = s->cc.mss = mss;
+    s->cc.cwnd = max_u32(s->cc.cwnd, mss);
+}
+
 /* --- sending --- */
 
 static void went_out(struct tcp_sender *s, uint32_t n, uint64_t now)
@@ -295,6 +301,9 @@ void sender_decide(struct tcp_sender *s, uint64_t now)
 
 static uint64_t rto_due(const struct tcp_sender *s)
 {
+    if (s->rto_from == 0) {
+        return 0; /* sender_expire() */
+    }
     uint64_t wait = (uint64_t)s->rto << min_u32(s->backoff, BACKOFF_MAX);
     return s->rto_from + min_u64(wait, SENDER_RTO_MAX);
 }
@@ -318,6 +327,12 @@ uint64_t sender_due(const struct tcp_sender *s)
     }
     uint64_t due = min_u64(rto_due(s), probe_due(s));
     return s->look_at != 0 ? min_u64(due, s->look_at) : due;
+}
+
+void sender_expire(struct tcp_sender *s)
+{
+    s->backoff = 0;
+    s->rto_from = 0;
 }
 
 static void timed_out(struct tcp_sender *s, uint64_t now)

@@ -66,6 +66,12 @@ struct tcp_sender {
 void sender_init(struct tcp_sender *s, struct sack_pool *pool, uint32_t at, uint32_t mss,
                  uint32_t rto);
 
+/* The path takes longer segments from now on, or only shorter ones. */
+void sender_set_mss(struct tcp_sender *s, uint32_t mss);
+
+/* Makes the retransmission timer due, if there is something to send again. */
+void sender_expire(struct tcp_sender *s);
+
 /* Octets up to 'to' have been sent, for the first time. */
 void sender_sent(struct tcp_sender *s, uint32_t to, uint64_t now);
 

@@ -308,6 +308,26 @@ static void test_timeout(void **state)
     assert_int_equal(s.board.lost, 0);
 }
 
+/* The way is free again after a long time: no need to wait for a timer that has doubled. */
+static void test_expire(void **state)
+{
+    (void)state;
+    under_way(30);
+    for (int i = 0; i < 6; i++) {
+        run_out();
+        resend();
+    }
+    assert_true(sender_due(&s) > now + 5000000);
+    sender_expire(&s);
+    assert_true(sender_due(&s) <= now);
+    assert_true(sender_timer(&s, now));
+    sender_set_mss(&s, 3 * MSS);
+    assert_true(sender_room(&s) >= MSS);
+    ack(30);
+    sender_expire(&s);
+    assert_int_equal(sender_due(&s), UINT64_MAX);
+}
+
 /* RFC 5682: the peer was only slow, and gets nothing twice but the first. */
 static void test_timeout_in_vain(void **state)
 {
@@ -353,7 +373,7 @@ int main(void)
         cmocka_unit_test(test_undo_by_dsack), cmocka_unit_test(test_tail),
         cmocka_unit_test(test_probe_mends),   cmocka_unit_test(test_probe_in_vain),
         cmocka_unit_test(test_timeout),       cmocka_unit_test(test_timeout_in_vain),
-        cmocka_unit_test(test_lost_again),
+        cmocka_unit_test(test_lost_again),    cmocka_unit_test(test_expire),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
