@@ -5,9 +5,11 @@ over a link in shared memory, between two processes. Needs no privilege."""
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import xml.etree.ElementTree as ET
 
 CONFORM, VECTORS = sys.argv[1:3]
@@ -117,6 +119,84 @@ def check_status():
     expect(done.returncode == 2 and "device" in done.stderr, f"bad device: {done.stderr}")
 
 
+def expect_trouble(done, *words):
+    """One line that names what is wrong and what was expected."""
+    lines = [line for line in done.stderr.splitlines() if "--help" not in line]
+    expect(done.returncode == 2 and len(lines) == 1 and all(w in lines[0] for w in words),
+           f"{done.args[3:]}: status {done.returncode}: {done.stderr!r}")
+
+
+def check_usage():
+    for args, words in ((("--timeout", "abc"), ("--timeout", "abc", "1..600000")),
+                        (("--timeout", "0"), ("--timeout", "1..600000")),
+                        (("--timeout", "-5"), ("--timeout", "1..600000")),
+                        (("--port", "65536"), ("--port", "1..65535")),
+                        (("--format", "xml"), ("xml", "table, plain or junit")),
+                        (("--color", "maybe"), ("maybe", "auto, always or never")),
+                        (("--cut", "1x"), ("--cut", "1x")), (("--pause", ""), ("--pause",)),
+                        (("--rfc", "9999"), ("--list",)), (("--section", "x"), ("--list",)),
+                        (("--output", "/nowhere/x"), ("/nowhere/x", "No such file")),
+                        (("--bogus",), ("--bogus",)), (("--listen",), ("no PEER",))):
+        expect_trouble(conform(*args, "127.0.0.1"), *words)
+    expect_trouble(conform(), "PEER")
+    expect_trouble(conform("--list", "--id", "nothing"), "--list")
+    expect_trouble(conform("--responder", "--device", "shm:x"), "responder")
+    for peer in ("127.0.0.1:abc", "127.0.0.1:0", "127.0.0.1:", "::1", "a.invalid"):
+        expect_trouble(conform(peer), peer, "IPv4")
+
+
+def serve(how):
+    """A server that is no iWARP at all; returns its socket."""
+    s = socket.create_server(("127.0.0.1", 0))
+
+    def loop():
+        held = []
+        try:
+            while True:
+                c = s.accept()[0]
+                held.append(c)
+                if how == "garbage":
+                    c.sendall(bytes(range(256)) * 8)
+                elif how == "flood":
+                    c.sendall(b"MPA ID Rep Frame\x40\x01\0\0" + bytes(range(256)) * 4000)
+                elif how == "closes":
+                    c.close()
+        except OSError:
+            pass
+
+    threading.Thread(target=loop, daemon=True).start()
+    return s
+
+
+def check_peers():
+    """Peers that hang, close or speak nonsense: each file fails and says why, and the run ends."""
+    for how, why in (("silent", "nothing came in time"), ("closes", "no Reply: TCP was"),
+                     ("garbage", "no good Reply"), ("flood", "an FPDU came that MPA refuses")):
+        with serve(how) as s:
+            done = conform("--timeout", "300", "--id", "V001", "--format", "plain",
+                           f"127.0.0.1:{s.getsockname()[1]}")
+            expect(done.returncode == 1 and why in done.stdout,
+                   f"{how}: status {done.returncode}: {done.stdout}{done.stderr}")
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        port = s.getsockname()[1]
+    expect_trouble(conform("--timeout", "300", f"127.0.0.1:{port}"), f":{port}", "TCP connection")
+    done = conform("--timeout", "100", "--listen", "--port", str(port), "--id", "I01")
+    expect(done.returncode == 1 and "does not connect" in done.stdout, f"nobody: {done.stdout}")
+
+
+def check_wrong_files():
+    """What a writer of files may get wrong is named, and where."""
+    for n, (line, why) in enumerate((("> terminate 1/1", "'1/1': want LAYER/TYPE/CODE"),
+                                     ("> terminate 1/1/00 hdr=x", "no segment was sent as 'x'"),
+                                     ("check 1 lt 2", "'lt': want le, ge or eq"),
+                                     ("< send \"x\" opp=3", "unknown key 'opp'"),
+                                     ("> sned", "unknown message 'sned'"),
+                                     ("< request rtr=x", "rtr=x: want send, write and read"))):
+        write_vector(f"Y{n}", "tested recv=8x64\nsetup\n" + line + "\n")
+        done = play("--format", "plain", "--id", f"Y{n}", vectors=os.path.join(WORK, "own"))
+        expect(f"line 9: {why}" in done.stdout, f"{line}: {done.stdout}")
+
+
 def check_all():
     """Every file that two processes without privilege can play, recommendations counted."""
     done = play("--strict", "--format", "plain")
@@ -133,6 +213,9 @@ def main():
         check_selection()
         check_formats()
         check_status()
+        check_usage()
+        check_peers()
+        check_wrong_files()
         check_all()
         responder.send_signal(signal.SIGTERM)
         expect(responder.wait() == 0, f"responder: status {responder.returncode}")

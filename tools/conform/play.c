@@ -140,7 +140,11 @@ static bool line_check(struct play *p, const struct script_line *l)
     if (y == NULL || !play_eval(p, x, false, &a) || !play_eval(p, y, false, &b)) {
         return play_fail(p, l, "want: check A le B");
     }
-    bool ok = strcmp(op, "le") == 0 ? a <= b : strcmp(op, "ge") == 0 ? a >= b : a == b;
+    bool eq = strcmp(op, "eq") == 0, le = strcmp(op, "le") == 0;
+    if (!eq && !le && strcmp(op, "ge") != 0) {
+        return play_fail(p, l, "'%s': want le, ge or eq", op);
+    }
+    bool ok = eq ? a == b : le ? a <= b : a >= b;
     return ok || play_fail(p, l, "%s %s %s does not hold", x, op, y);
 }
 
@@ -366,16 +370,25 @@ void play_run(const struct play_cfg *cfg, const struct script *s, struct play_ou
     free(p);
 }
 
-bool play_probe(const struct play_cfg *cfg, char *text, size_t room)
+enum play_peer play_probe(const struct play_cfg *cfg, char text[PLAY_HELLO])
 {
     struct play_out out;
+    bool ok = false, reached = false;
     struct play *p = calloc(1, sizeof *p);
-    bool ok = false;
     if (p != NULL) {
         begin(p, cfg, &out);
-        ok = play_ask(p, "hello", text, room);
+        uint64_t until = play_now(p) + cfg->limit_ms;
+        do { /* it may be about to start */
+            ok = play_ask(p, "hello", text, PLAY_HELLO);
+            reached = p->reached;
+            if (!reached) {
+                play_wait(p, 50);
+            }
+        } while (!reached && play_now(p) < until);
         finish(p);
     }
     free(p);
-    return ok && strncmp(text, "ok ", 3) == 0;
+    return !reached                             ? PLAY_PEER_NONE
+           : ok && strncmp(text, "ok ", 3) == 0 ? PLAY_PEER_RESPONDER
+                                                : PLAY_PEER_PLAIN;
 }

@@ -49,7 +49,15 @@ struct play_out {
 
 void play_run(const struct play_cfg *cfg, const struct script *s, struct play_out *out);
 
-/* Whether a tested end answers as a responder does; what it calls itself is in text. */
-bool play_probe(const struct play_cfg *cfg, char *text, size_t room);
+enum { PLAY_HELLO = 300 };
+
+enum play_peer {
+    PLAY_PEER_NONE, /* takes no TCP connection, tried for limit_ms */
+    PLAY_PEER_PLAIN,
+    PLAY_PEER_RESPONDER, /* what it calls itself is in text */
+};
+
+/* What there is to be tested. */
+enum play_peer play_probe(const struct play_cfg *cfg, char text[PLAY_HELLO]);
 
 #endif

@@ -20,6 +20,7 @@ static bool exchange(struct play *p, const char *text, char *answer, size_t room
     enum mpa_fault why;
     uint8_t out[MPA_FRAME_MAX];
     uint64_t until = play_now(p) + 10000;
+    p->reached = false;
     p->now->initiator = true;
     p->now->conn = p->cfg->tr->ops->dial(p->cfg->tr);
     if (p->now->conn == NULL) {
@@ -28,6 +29,7 @@ static bool exchange(struct play *p, const char *text, char *answer, size_t room
     while (play_state(p, p->now) == TR_OPENING && play_now(p) < until) {
         play_turn(p);
     }
+    p->reached = play_state(p, p->now) != TR_OPENING && play_state(p, p->now) != TR_FAILED;
     int n = snprintf((char *)f.pd, sizeof f.pd, "%s%s", magic, text);
     f.pd_len = (uint16_t)n;
     if (play_state(p, p->now) != TR_OPEN || n < 0 || n > MPA_PD_MAX - 1 ||

@@ -132,6 +132,12 @@ static bool verdict_fits(struct play *p, const struct script_line *l, struct rdm
                      t->host_order ? " with its control word in host order" : "", all);
 }
 
+static bool in_words(const char *const words[3], const char *text)
+{
+    return strcmp(words[0], text) == 0 || strcmp(words[1], text) == 0 ||
+           strcmp(words[2], text) == 0;
+}
+
 static bool allows(const struct script_line *l, const char *word)
 {
     for (unsigned i = 1; script_plain(l, i) != NULL; i++) {
@@ -140,6 +146,23 @@ static bool allows(const struct script_line *l, const char *word)
         }
     }
     return false;
+}
+
+/* Before anything is waited for: what the line says must make sense. */
+static bool terminate_line_ok(struct play *p, const struct script_line *l)
+{
+    static const char *const words[] = {"alive", "closed", "listed"};
+    static const char *const hdrs[] = {"last", "none", "any"};
+    struct verdict v;
+    for (unsigned i = 1; script_plain(l, i) != NULL; i++) {
+        const char *text = script_plain(l, i);
+        if (!in_words(words, text) && !play_verdict(text, &v)) {
+            return play_fail(p, l, "'%s': want LAYER/TYPE/CODE, alive, closed or listed", text);
+        }
+    }
+    const char *hdr = script_word(l, "hdr", "last");
+    return in_words(hdrs, hdr) || cause_of(p, hdr) != NULL ||
+           play_fail(p, l, "no segment was sent as '%s'", hdr);
 }
 
 static bool is_terminate(const struct play *p)
@@ -160,6 +183,9 @@ bool play_want_terminate(struct play *p, const struct script_line *l)
     uint64_t until = play_now(p) + play_num(p, l, "limit", p->limit_ms);
     struct rdmap_term t;
     char got_text[200];
+    if (!terminate_line_ok(p, l)) {
+        return false;
+    }
     /* Where the RFCs leave the choice between an error and going on. */
     bool or_alive = allows(l, "alive");
     if (or_alive) {

@@ -94,6 +94,7 @@ struct play {
     struct play_region region[PLAY_REGIONS];
     unsigned regions;
     bool regions_known, case_sent;
+    bool reached;   /* the last question found somebody who took the TCP connection */
     bool initiator; /* the tested end is */
     bool moved;     /* something came in the last turn */
     char tested[500];

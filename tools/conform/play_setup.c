@@ -62,13 +62,31 @@ bool play_accept(struct play *p, const struct script_line *l)
 
 /* --- frames --- */
 
-static uint8_t rtr_of(const char *text)
+/* rtr=KIND+KIND...: the set; -1 when it is none. */
+static int rtr_of(const char *text)
 {
-    unsigned set = 0;
-    set |= strstr(text, "send") != NULL ? MPA_RTR_SEND : 0;
-    set |= strstr(text, "write") != NULL ? MPA_RTR_WRITE : 0;
-    set |= strstr(text, "read") != NULL ? MPA_RTR_READ : 0;
-    return (uint8_t)set;
+    static const char *const kinds[] = {"send", "write", "read"};
+    static const int bits[] = {MPA_RTR_SEND, MPA_RTR_WRITE, MPA_RTR_READ};
+    int set = 0;
+    while (*text != 0) {
+        size_t n = strcspn(text, "+"), k = 0;
+        while (k < ARRAY_LEN(kinds) && (strlen(kinds[k]) != n || strncmp(kinds[k], text, n) != 0)) {
+            k++;
+        }
+        if (k == ARRAY_LEN(kinds)) {
+            return -1;
+        }
+        set |= bits[k];
+        text += n + (text[n] == '+');
+    }
+    return set;
+}
+
+static bool rtr_is_known(struct play *p, const struct script_line *l)
+{
+    const char *text = script_word(l, "rtr", "");
+    return rtr_of(text) >= 0 ||
+           play_fail(p, l, "rtr=%s: want send, write and read, joined by +", text);
 }
 
 /* pd=OCTETS or pdtext=WORDS; false when it makes no sense. */
@@ -110,7 +128,10 @@ static bool describe(struct play *p, const struct script_line *l, bool reply, st
     f->reject = play_num(p, l, "r", 0) != 0;
     f->enhanced = play_num(p, l, "s", reply ? f->enhanced : f->rev >= MPA_REV_2) != 0;
     f->p2p = play_num(p, l, "a", f->p2p) != 0;
-    f->rtr = rtr_of(script_word(l, "rtr", reply ? "write" : ""));
+    if (!rtr_is_known(p, l)) {
+        return false;
+    }
+    f->rtr = (uint8_t)rtr_of(script_word(l, "rtr", reply ? "write" : ""));
     f->ird = (uint16_t)play_num(p, l, "ird", f->ird);
     f->ord = (uint16_t)play_num(p, l, "ord", f->ord);
     return private_data(l, f->pd, &f->pd_len) || play_fail(p, l, "bad private data");
@@ -181,8 +202,8 @@ static bool compare(struct play *p, const struct script_line *l, const struct mp
 {
     uint8_t want[MPA_PD_MAX];
     uint16_t n;
-    bool ok = same(p, l, "rev", f->rev) && same(p, l, "m", f->markers) && same(p, l, "c", f->crc) &&
-              same(p, l, "s", f->enhanced) && same(p, l, "a", f->p2p) &&
+    bool ok = rtr_is_known(p, l) && same(p, l, "rev", f->rev) && same(p, l, "m", f->markers) &&
+              same(p, l, "c", f->crc) && same(p, l, "s", f->enhanced) && same(p, l, "a", f->p2p) &&
               same(p, l, "ird", f->ird) && same(p, l, "ord", f->ord) &&
               same(p, l, "pdlen", f->pd_len);
     if (ok && script_has(l, "rtr") && f->rtr != rtr_of(script_word(l, "rtr", ""))) {

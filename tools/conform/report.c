@@ -58,11 +58,20 @@ static void paint(const struct report *r, enum kind k, const char *fmt)
     }
 }
 
+/* Where in the file; not of a line: the whole file. */
+static void print_line(const struct report *r, const struct report_row *row)
+{
+    if (row->line > 0) {
+        fprintf(r->cfg.out, "line %u: ", row->line);
+    }
+}
+
 /* Indents what may be several lines. */
 static void print_why(const struct report *r, const struct report_row *row)
 {
     const char *why = row->why;
-    fprintf(r->cfg.out, "         line %u: ", row->line);
+    fputs("         ", r->cfg.out);
+    print_line(r, row);
     for (; *why != 0; why++) {
         fputc(*why, r->cfg.out);
         if (*why == '\n' && why[1] != 0) {
@@ -91,7 +100,8 @@ static void plain_row(const struct report *r, const struct report_row *row)
     enum kind k = kind_of(r, row);
     fprintf(r->cfg.out, "%s %s %s %s", kinds[k].word, row->s->rfc, row->s->id, row->s->name);
     if (k != KIND_PASS) {
-        fprintf(r->cfg.out, ": line %u: ", row->line);
+        fputs(": ", r->cfg.out);
+        print_line(r, row);
         for (const char *c = row->why; *c != 0; c++) {
             fputc(*c == '\n' ? ' ' : *c, r->cfg.out);
         }

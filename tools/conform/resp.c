@@ -149,7 +149,8 @@ static struct uiw_conn_param param_of(const struct resp *r, struct resp_conn *c)
                                    .ird = r->now.ird,
                                    .ord = r->now.ord,
                                    .user = c,
-                                   .p2p = r->now.p2p};
+                                   .p2p = r->now.p2p,
+                                   .rtr = r->now.rtr};
 }
 
 static void first_actions(struct resp *r, struct resp_conn *c)
@@ -452,10 +453,34 @@ static void reopen(struct resp *r)
         return;
     }
     r->reopen = false;
+    unsigned lines = r->failed ? r->lines : 0; /* what was seen belongs to the case still */
+    r->failed = false;
     close_device(r);
+    r->lines = lines;
     if (open_device(r, r->now.keys) != 0 || !resp_case_begin(r)) {
         fprintf(stderr, "responder: %s\n", uiw_error());
     }
+}
+
+void resp_fail(struct resp *r)
+{
+    r->fail_turns = RESP_TURNS;
+}
+
+/* The answer to the question leaves first, then the Terminates. What is opened anew only answers. */
+static void fail_device(struct resp *r)
+{
+    if (r->fail_turns == 0 || --r->fail_turns > 0) {
+        return;
+    }
+    if (uiw_device_fail(r->dev, "told to") != 0) {
+        resp_log(r, NULL, "trouble %s", uiw_error());
+        return;
+    }
+    r->now.initiator = false;
+    r->now.todo[0] = 0;
+    r->reopen = r->failed = true;
+    r->reopen_turns = RESP_TURNS;
 }
 
 static bool act(struct resp *r)
@@ -479,8 +504,10 @@ static bool act(struct resp *r)
 
 bool resp_turn(struct resp *r, int ms)
 {
-    bool any = uiw_progress(r->dev, r->reopen && ms > 1 ? 1 : ms) > 0;
+    bool soon = r->reopen || r->fail_turns > 0;
+    bool any = uiw_progress(r->dev, soon && ms > 1 ? 1 : ms) > 0;
     any |= act(r);
+    fail_device(r);
     if (r->reopen) {
         reopen(r);
     }

@@ -10,8 +10,6 @@
 
 static const char magic[] = "uiw-conform ";
 
-enum { REOPEN_TURNS = 60 };
-
 bool resp_is_question(const struct uiw_event *ev)
 {
     return ev->private_len >= RESP_MAGIC && memcmp(ev->private_data, magic, RESP_MAGIC) == 0;
@@ -43,6 +41,14 @@ static bool set_pd(struct resp_case *c, const char *text)
     return n >= 0;
 }
 
+static bool set_rtr(struct resp_case *c, const char *text)
+{
+    c->rtr |= strstr(text, "send") != NULL ? (unsigned)UIW_RTR_SEND : 0;
+    c->rtr |= strstr(text, "write") != NULL ? (unsigned)UIW_RTR_WRITE : 0;
+    c->rtr |= strstr(text, "read") != NULL ? (unsigned)UIW_RTR_READ : 0;
+    return c->rtr != 0;
+}
+
 static bool set_text(char *to, size_t room, const char *text)
 {
     return snprintf(to, room, "%s", text) < (int)room;
@@ -66,6 +72,8 @@ static bool set_key(struct resp_case *c, const char *key, const char *val)
     } else if (strcmp(key, "cq") == 0) {
         c->cqe = (uint32_t)atoi(val);
         c->unpolled = true;
+    } else if (strcmp(key, "rtr") == 0) {
+        return set_rtr(c, val);
     } else if (strcmp(key, "pd") == 0) {
         return set_pd(c, val);
     } else if (strcmp(key, "do") == 0) {
@@ -118,7 +126,7 @@ static void ask_case(struct resp *r, char *args, char *out, size_t room)
     r->now = c;
     if (strcmp(c.keys, r->keys) != 0) {
         r->reopen = true;
-        r->reopen_turns = REOPEN_TURNS;
+        r->reopen_turns = RESP_TURNS;
         snprintf(out, room, "ok reopen");
         return;
     }

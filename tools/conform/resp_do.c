@@ -263,6 +263,16 @@ static bool do_poll(struct doing *d, const struct action *a)
     return true;
 }
 
+static bool do_fail(struct doing *d, const struct action *a)
+{
+    (void)a;
+    if (d->r->cfg.lasting) {
+        return cannot(d, "cannot: its device does not fail when told to");
+    }
+    resp_fail(d->r);
+    return true;
+}
+
 static bool do_hook(struct doing *d, const struct action *a)
 {
     const struct resp_cfg *cfg = &d->r->cfg;
@@ -290,7 +300,7 @@ static bool run(struct doing *d, char *text)
         {"abort", do_abort},       {"error", do_error},        {"destroy", do_destroy},
         {"accept", do_accept},     {"reject", do_reject},      {"connect", do_connect},
         {"relisten", do_relisten}, {"dereg", do_dereg},        {"poll", do_poll},
-        {"hook", do_hook},
+        {"fail", do_fail},         {"hook", do_hook},
     };
     struct action a = {.cnt = 0};
     char *save = NULL;

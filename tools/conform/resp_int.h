@@ -13,6 +13,7 @@
 #include "resp.h"
 
 enum {
+    RESP_TURNS = 60, /* in which what is to leave does so, before the device goes */
     RESP_CONNS = 8,
     RESP_REGIONS = 15,
     RESP_LINES = 4096,
@@ -47,6 +48,7 @@ struct resp_conn {
 struct resp_case {
     uint32_t recv_cnt, recv_size;
     int ird, ord;
+    unsigned rtr; /* UIW_RTR_* that it offers as Initiator; 0: as uiw.h has it */
     bool reject, hold, p2p, initiator, solicited, srq;
     uint32_t cqe; /* not 0: connection 1 has a CQ of that size, which is polled only by `poll` */
     bool unpolled;
@@ -73,7 +75,9 @@ struct resp {
     unsigned conns;
     struct resp_case now;
     bool reopen; /* the device is to be opened with now.keys */
+    bool failed; /* because it has failed */
     unsigned reopen_turns;
+    unsigned fail_turns; /* then the device fails */
     unsigned lines;
     char line[RESP_LINES][RESP_LINE];
 };
@@ -83,6 +87,7 @@ void resp_log(struct resp *r, const struct resp_conn *c, const char *fmt, ...)
 
 /* --- resp.c --- */
 void resp_reset(struct resp *r);      /* what the last case left */
+void resp_fail(struct resp *r);       /* the device, in a moment; then it is opened anew */
 bool resp_case_begin(struct resp *r); /* as r->now says; false: uiw_error() */
 bool resp_make_qp(struct resp *r, struct resp_conn *c);
 bool resp_accept(struct resp *r, struct resp_conn *c);

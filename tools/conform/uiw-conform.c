@@ -14,7 +14,15 @@
 #include "report.h"
 #include "resp.h"
 
-enum { PORT = 7174, PATTERNS = 32, EXIT_USAGE = 2 };
+enum {
+    PORT = 7174,
+    PATTERNS = 32,
+    EXIT_USAGE = 2,
+    MAX_PORT = 65535,
+    MAX_TIMEOUT_MS = 600000,
+    MAX_WAIT_MS = 60000,
+    MAX_CUT = 65535,
+};
 
 #ifndef VECTORS_DIR
 #define VECTORS_DIR "tests/rfc_vectors"
@@ -115,13 +123,19 @@ static bool set_format(const char *text)
     return false;
 }
 
-static bool set_number(const char *text, unsigned max, unsigned *out)
+static bool set_number(const char *text, unsigned min, unsigned max, unsigned *out)
 {
     char *end;
     errno = 0;
     unsigned long v = strtoul(text, &end, 10);
     *out = (unsigned)v;
-    return errno == 0 && end != text && *end == 0 && v <= max;
+    return errno == 0 && *text >= '0' && *text <= '9' && *end == 0 && v >= min && v <= max;
+}
+
+static bool set_colour(const char *text)
+{
+    opt.colour = text;
+    return strcmp(text, "auto") == 0 || strcmp(text, "always") == 0 || strcmp(text, "never") == 0;
 }
 
 static bool add(const char *list[PATTERNS], unsigned *cnt, const char *text)
@@ -139,7 +153,7 @@ static bool set_option(int c, const char *arg)
     case 'd': opt.device = arg; return true;
     case 'L': opt.listen = true; return true;
     case 'R': opt.responder = true; return true;
-    case 'p': return set_number(arg, 65535, &opt.port);
+    case 'p': return set_number(arg, 1, MAX_PORT, &opt.port);
     case 'i': return add(opt.pattern, &opt.patterns, arg);
     case 'x': return add(opt.without, &opt.withouts, arg);
     case 'r': return add(opt.rfc, &opt.rfcs, arg);
@@ -147,18 +161,42 @@ static bool set_option(int c, const char *arg)
     case 'f': return set_format(arg);
     case 'o': opt.output = arg; return true;
     case 'S': opt.strict = true; return true;
-    case 't': return set_number(arg, 600000, &opt.timeout_ms);
+    case 't': return set_number(arg, 1, MAX_TIMEOUT_MS, &opt.timeout_ms);
     case 'V': opt.vectors = arg; return true;
     case 'l': opt.list = true; return true;
     case 'v': opt.verbose = true; return true;
     case O_HOST_ORDER: opt.host_order = true; return true;
-    case O_COLOUR: opt.colour = arg; return true;
-    case O_CUT: return set_number(arg, 65535, &opt.cut);
-    case O_PAUSE: return set_number(arg, 60000, &opt.pause_ms);
-    case O_GAP: return set_number(arg, 60000, &opt.gap_ms);
+    case O_COLOUR: return set_colour(arg);
+    case O_CUT: return set_number(arg, 0, MAX_CUT, &opt.cut);
+    case O_PAUSE: return set_number(arg, 0, MAX_WAIT_MS, &opt.pause_ms);
+    case O_GAP: return set_number(arg, 0, MAX_WAIT_MS, &opt.gap_ms);
     case O_BASE: opt.plain_peer = true; return true;
     default: return false;
     }
+}
+
+/* What set_option() did not take, and what it would have. */
+static void say_expected(int c, const char *arg)
+{
+    char want[60] = "";
+    const struct option *o = options;
+    while (o->name != NULL && o->val != c) {
+        o++;
+    }
+    switch (c) {
+    case 'p': snprintf(want, sizeof want, "a port, 1..%d", MAX_PORT); break;
+    case 't': snprintf(want, sizeof want, "milliseconds, 1..%d", MAX_TIMEOUT_MS); break;
+    case O_CUT: snprintf(want, sizeof want, "octets, 0..%d", MAX_CUT); break;
+    case O_PAUSE:
+    case O_GAP: snprintf(want, sizeof want, "milliseconds, 0..%d", MAX_WAIT_MS); break;
+    case 'f': snprintf(want, sizeof want, "table, plain or junit"); break;
+    case O_COLOUR: snprintf(want, sizeof want, "auto, always or never"); break;
+    default: snprintf(want, sizeof want, "at most %d of them", PATTERNS); break;
+    }
+    if (o->name != NULL) { /* else getopt has said it */
+        fprintf(stderr, "uiw-conform: --%s '%s': expected %s\n", o->name, arg, want);
+    }
+    fprintf(stderr, "Try 'uiw-conform --help'.\n");
 }
 
 /* --- which files --- */
@@ -253,8 +291,8 @@ static struct transport *open_transport(struct net **net)
     return t;
 }
 
-/* PEER or PEER:PORT. */
-static bool set_peer(struct transport *t, const char *text)
+/* PEER or PEER:PORT. Returns what is wrong with it, or NULL. */
+static const char *set_peer(struct transport *t, const char *text)
 {
     char host[256];
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *ai;
@@ -262,19 +300,19 @@ static bool set_peer(struct transport *t, const char *text)
     char *colon = strrchr(host, ':');
     if (colon != NULL) {
         *colon = 0;
-        if (!set_number(colon + 1, 65535, &opt.port)) {
-            return false;
+        if (!set_number(colon + 1, 1, MAX_PORT, &opt.port)) {
+            return "expected an IPv4 address or a name, and a port 1..65535 behind ':'";
         }
     }
     if (getaddrinfo(host, NULL, &hints, &ai) != 0) {
-        return false;
+        return "no such IPv4 address or name";
     }
     struct sockaddr_in in;
     memcpy(&in, ai->ai_addr, sizeof in);
     freeaddrinfo(ai);
     t->ip = in.sin_addr.s_addr;
     t->port = (uint16_t)opt.port;
-    return true;
+    return NULL;
 }
 
 static bool is_colourful(FILE *out)
@@ -283,6 +321,11 @@ static bool is_colourful(FILE *out)
         return isatty(fileno(out)) != 0 && getenv("NO_COLOR") == NULL;
     }
     return strcmp(opt.colour, "always") == 0;
+}
+
+static int nothing_fits(void)
+{
+    return trouble("vectors", "none has such an RFC, section and id; --list shows what there is");
 }
 
 static int play_all(struct play_cfg *cfg, FILE *out, const char *peer)
@@ -310,14 +353,15 @@ static int play_all(struct play_cfg *cfg, FILE *out, const char *peer)
     }
     bool failed = report_end(r) > 0;
     if (played == 0) {
-        return trouble("vectors", "none of those that fit the options could be played");
+        return trouble("vectors",
+                       "none of those that fit the options can be driven with this peer");
     }
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 static int play_on(struct transport *t, struct script **v, unsigned cnt, FILE *out)
 {
-    char peer[400] = "what connects to us", hello[300] = "";
+    char peer[900] = "what connects to us", hello[PLAY_HELLO] = "";
     struct play_cfg cfg = {.tr = t,
                            .listens = opt.listen,
                            .limit_ms = opt.timeout_ms,
@@ -329,10 +373,15 @@ static int play_on(struct transport *t, struct script **v, unsigned cnt, FILE *o
                            .trace = opt.verbose ? out : NULL};
     t->my_port = (uint16_t)(opt.listen ? opt.port : 0);
     if (!opt.listen) {
-        if (!set_peer(t, opt.peer)) {
-            return trouble(opt.peer, "no such address");
+        const char *wrong = set_peer(t, opt.peer);
+        if (wrong != NULL) {
+            return trouble(opt.peer, wrong);
         }
-        cfg.responder = !opt.plain_peer && play_probe(&cfg, hello, sizeof hello);
+        enum play_peer kind = opt.plain_peer ? PLAY_PEER_PLAIN : play_probe(&cfg, hello);
+        if (kind == PLAY_PEER_NONE) {
+            return trouble(opt.peer, "it takes no TCP connection on that port");
+        }
+        cfg.responder = kind == PLAY_PEER_RESPONDER;
         cfg.blind = strstr(hello, "blind") != NULL;
         snprintf(peer, sizeof peer, "%s%s%s", opt.peer, cfg.responder ? ", a responder: " : "",
                  cfg.responder ? hello + 3 : "");
@@ -401,8 +450,14 @@ static int run(void)
     if (cnt == 0) {
         return trouble("vectors", "none found; give --vectors DIR");
     }
+    unsigned fit = 0;
+    for (unsigned i = 0; i < cnt; i++) {
+        fit += wanted(v[i]);
+    }
     int rc = EXIT_SUCCESS;
-    if (opt.list) {
+    if (fit == 0) {
+        rc = nothing_fits();
+    } else if (opt.list) {
         print_list(v, cnt);
     } else {
         rc = player(v, cnt);
@@ -423,7 +478,7 @@ int main(int argc, char **argv)
             return EXIT_SUCCESS;
         }
         if (!set_option(c, optarg)) {
-            fprintf(stderr, "Try 'uiw-conform --help'.\n");
+            say_expected(c, optarg);
             return EXIT_USAGE;
         }
     }

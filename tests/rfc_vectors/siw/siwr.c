@@ -16,20 +16,27 @@ static void on_signal(int sig)
     stopped = 1;
 }
 
-/* siw has no settings for a device; the one that matches is the driver's. */
+/* siw has no settings for a device; those that match are the driver's. It has no Markers. */
 static bool keys_ok(const char *keys)
 {
-    if (strcmp(keys, "crc=on") == 0) {
-        return siw_set("mpa_crc_required", true);
+    bool crc = false;
+    char text[120], *save = NULL;
+    snprintf(text, sizeof text, "%s", keys);
+    for (char *k = strtok_r(text, ";", &save); k != NULL; k = strtok_r(NULL, ";", &save)) {
+        crc |= strcmp(k, "crc=on") == 0;
+        if (strcmp(k, "crc=on") != 0 && strcmp(k, "crc=off") != 0 &&
+            strcmp(k, "markers=off") != 0) {
+            return false;
+        }
     }
-    bool plain = keys[0] == 0 || strcmp(keys, "crc=off") == 0 || strcmp(keys, "markers=off") == 0;
-    return plain && siw_set("mpa_crc_required", false);
+    return siw_set("mpa_crc_required", crc);
 }
 
 int main(int argc, char **argv)
 {
     const struct resp_cfg cfg = {.hello = "siw, blind,",
                                  .keys_ok = keys_ok,
+                                 .lasting = true,
                                  .spec = "siw",
                                  .port = (uint16_t)(argc > 1 ? atoi(argv[1]) : 7174),
                                  .trace = stdout};

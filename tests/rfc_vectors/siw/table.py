@@ -12,7 +12,7 @@ import os
 import re
 import sys
 
-ROW = re.compile(r"^(pass|FAIL|should|skip) rfc(\d+) (\w+) ([\w-]+)(?:: line (\d+): (.*))?$", re.M)
+ROW = re.compile(r"^(pass|FAIL|should|skip) rfc(\d+) (\w+) ([\w-]+)(?:: (?:line (\d+): )?(.*))?$", re.M)
 RFCS = ("5040", "5041", "5044", "6581", "7306")
 WORD = {"pass": "passed", "FAIL": "failed", "should": "recommendation missed", "skip": "not driven"}
 

@@ -80,6 +80,13 @@ int uiw_device_close(struct uiw_device *dev)
     return 0;
 }
 
+int uiw_device_fail(struct uiw_device *dev, const char *why)
+{
+    (void)dev;
+    (void)why;
+    return verbs_fail(ENOSYS, "fail");
+}
+
 int uiw_progress(struct uiw_device *dev, int timeout_ms)
 {
     struct pollfd p = {.fd = dev->cm->fd, .events = POLLIN};
@@ -251,7 +258,8 @@ int uiw_connect(struct uiw_event_channel *ch, struct uiw_qp *qp, const struct so
     struct uiw_conn *c = calloc(1, sizeof *c);
     struct sockaddr_in to;
     memcpy(&to, addr, sizeof to);
-    if (c == NULL || param->private_len > 200 || !siw_set("peer_to_peer", param->p2p)) {
+    if (c == NULL || param->private_len > 200 || param->rtr != 0 ||
+        !siw_set("peer_to_peer", param->p2p)) {
         free(c);
         return verbs_fail(EINVAL, "connect");
     }
