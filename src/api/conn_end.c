@@ -68,6 +68,13 @@ void conn_kill(struct uiw_conn *c, enum uiw_reason reason, const char *text)
 static void end_by_terminate(struct uiw_conn *c, enum uiw_reason reason, const char *text)
 {
     struct verdict v = c->st.fault;
+    /* A Responder that heard no FPDU yet may not send any (RFC 5044 sec 7.1.2), but for what went wrong
+     * in the set-up (RFC 6581 sec 9.3). */
+    if (!c->may_send && reason == UIW_REASON_LOCAL && v.layer != LAYER_LLP) {
+        conn_close_stream(c, true);
+        conn_end(c, reason, &v, text);
+        return;
+    }
     /* Whatever message is half sent stays so: the Terminate follows the last whole FPDU. */
     c->tx.active = false;
     c->term_due = true;

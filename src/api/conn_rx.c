@@ -229,10 +229,8 @@ static bool take_ulpdu(struct uiw_conn *c)
     if (c->rnr) {
         go_on(c);
     }
-    if (ev.kind != RDMAP_RX_FAULT) {
-        c->may_send = true;
-        c->absorb_rtr = c->absorb_rtr && ev.kind == RDMAP_RX_SEND;
-    }
+    c->may_send = true;
+    c->absorb_rtr = c->absorb_rtr && ev.kind == RDMAP_RX_SEND;
     on_event(c, &ev);
     return true;
 }

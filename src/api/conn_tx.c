@@ -5,8 +5,9 @@
 
 enum tx_result { TX_SENT, TX_FULL, TX_FAILED };
 
-/* The memory of one segment's payload. */
+/* The memory of one segment's payload; of a response, why there is none any more. */
 struct tx_source {
+    enum ddp_mem_fault fault;
     uint32_t cnt;
     struct span v[DEVICE_MAX_SGE];
 };
@@ -291,10 +292,11 @@ static bool source_of_response(struct uiw_conn *c, uint32_t off, uint32_t n, str
 {
     const struct rdmap_read_request *req = &rdmap_irq_head(&c->st)->req;
     struct mspan m;
-    if (ddp_mem_check(&c->dev->mem,
-                      &(struct ddp_access){req->src_stag, req->src_to + off, n, DDP_REMOTE_READ,
-                                           c->st.pd, c->st.id},
-                      &m) != DDP_MEM_OK) {
+    src->fault = ddp_mem_check(&c->dev->mem,
+                               &(struct ddp_access){req->src_stag, req->src_to + off, n,
+                                                    DDP_REMOTE_READ, c->st.pd, c->st.id},
+                               &m);
+    if (src->fault != DDP_MEM_OK) {
         return false;
     }
     src->v[src->cnt++] = (struct span){m.p, m.n};
@@ -314,13 +316,13 @@ static bool source(struct uiw_conn *c, uint32_t off, uint32_t n, struct tx_sourc
     }
 }
 
-/* The memory of a message that is already half sent is gone. */
-static void source_gone(struct uiw_conn *c)
+/* The memory of a message that is already half sent is gone, or is another's now. */
+static void source_gone(struct uiw_conn *c, enum ddp_mem_fault fault)
 {
     if (c->tx.kind == CONN_TX_WR) {
         conn_fail_request(c, c->tx.index, UIW_WC_LOC_PROT_ERR);
     } else {
-        rdmap_fail_response(&c->st, DDP_MEM_STAG, c->tx.msg.off);
+        rdmap_fail_response(&c->st, fault, c->tx.msg.off);
         conn_fault(c, UIW_REASON_FAULT);
     }
 }
@@ -371,7 +373,7 @@ static enum tx_result segment_lent(struct uiw_conn *c, uint32_t hlen, uint32_t n
         return TX_FULL;
     }
     if (!source(c, tx->msg.off, n, &src)) {
-        source_gone(c);
+        source_gone(c, src.fault);
         return TX_FAILED;
     }
     ddp_tx_next(&tx->msg, c->mulpdu, hdr, &hlen);
@@ -393,7 +395,7 @@ static enum tx_result segment_copied(struct uiw_conn *c, uint32_t hlen, uint32_t
         return TX_FULL;
     }
     if (!source(c, tx->msg.off, n, &src)) {
-        source_gone(c);
+        source_gone(c, src.fault);
         return TX_FAILED;
     }
     struct cursor cur = cursor_of(src.v, src.cnt);

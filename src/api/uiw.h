@@ -103,7 +103,7 @@ int uiw_device_close(struct uiw_device *dev);
  * cannot vouch for its regions any more. The same happens by itself when the link goes for good (a TAP
  * interface is removed). Raises UIW_ASYNC_DEVICE_FATAL with the words in why; every connection ends with
  * UIW_REASON_LOCAL, and its peer is sent the Terminate "catastrophic, global" (RFC 5040 sec 4.8, 0/2/08)
- * as far as the link still carries it; all QPs go to error, and whoever dials in is reset. From then on
+ * as far as the link still carries it, unless it has not sent its first FPDU yet; all QPs go to error, and whoever dials in is reset. From then on
  * uiw_connect() and uiw_listen() give -EIO. Objects are destroyed as ever. The second call does nothing. */
 int uiw_device_fail(struct uiw_device *dev, const char *why);
 

@@ -130,6 +130,30 @@ static void test_device_fails(void **state)
     scene_close(c);
 }
 
+/* The Initiator's first FPDU has not come: the Reply is all that the Responder may have sent.
+ * proves: MPA-5044-7.1.2-15 */
+static void test_device_fails_before_the_first_fpdu(void **state)
+{
+    (void)state;
+    struct sim s;
+    struct raw r;
+    struct raw_conn c;
+    sim_open_one(&s, 1, "mtu=1500");
+    raw_open(&r, &s);
+    raw_join(&r, &c, NULL); /* takes the Reply */
+    uint32_t before = c.rx_octets;
+    assert_int_equal(uiw_device_fail(s.side[1].dev, WHY), 0);
+    raw_run(&r, 50);
+    assert_true(c.close_came);
+    assert_int_equal(c.rx_octets, before);
+    sim_until(&s, &s.side[1].disconnected, 1, 1000);
+    const struct uiw_event *e = &s.side[1].last;
+    assert_int_equal(e->reason, UIW_REASON_LOCAL);
+    assert_int_equal(e->layer << 16 | e->etype << 8 | e->code, 0x000208);
+    raw_close(&r);
+    sim_close(&s);
+}
+
 /* As when a TAP interface is removed: nothing can be told to the peers. */
 static void test_link_is_removed(void **state)
 {
@@ -149,6 +173,11 @@ static void test_device_beside(void **state)
     struct uiw_listener *l = NULL;
     sim_open(&s, 1, "mtu=1500");
     sim_connect(&s, NULL, NULL);
+    struct uiw_send_wr first = {.opcode = UIW_WR_RDMA_WRITE}; /* then the Responder may send */
+    assert_int_equal(uiw_qp_post_send(s.side[0].qp, &first, NULL), 0);
+    for (int i = 0; i < 50; i++) {
+        sim_step(&s);
+    }
     assert_int_equal(uiw_device_fail(s.side[1].dev, WHY), 0);
     sim_until(&s, &s.side[0].disconnected, 1, 1000);
     const struct uiw_event *e = &s.side[0].last;
@@ -170,6 +199,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_device_fails),
+        cmocka_unit_test(test_device_fails_before_the_first_fpdu),
         cmocka_unit_test(test_link_is_removed),
         cmocka_unit_test(test_device_beside),
     };

@@ -17,6 +17,7 @@ struct scene {
     struct raw_conn c;
     struct raw_ulpdu u;
     struct rdmap_term t;
+    struct uiw_pd *pd; /* a second one, or NULL */
 };
 
 static struct scene *scene_open(const char *keys)
@@ -70,7 +71,7 @@ static void expect_last(struct scene *c, enum uiw_event_type type, enum uiw_reas
 
 /* --- set-up --- */
 
-/* proves: MPA-5044-8-05 MPA-5044-8-09 */
+/* proves: MPA-5044-8-05 MPA-5044-8-09 MPA-5044-7.1.2-04 */
 static void test_bad_request(void **state)
 {
     (void)state;
@@ -304,21 +305,23 @@ static void test_placement_fails(void **state)
     scene_close(c);
 }
 
-/* A request that cannot be made: the Terminate goes in its place, the one before it arrives whole. */
-static void test_message_cannot_be_made(void **state)
+/* A request that cannot be made: the Terminate goes in its place, bare; the one before it arrives whole. */
+static void message_cannot_be_made(enum uiw_wr_opcode op)
 {
-    (void)state;
     struct scene *c = scene_open("mtu=1500");
     struct uiw_wc wc[3];
     uint8_t out[16] = "good";
+    static const struct mpa_frame ask = {
+        .rev = 2, .crc = true, .enhanced = true, .ird = 4, .ord = 4};
     struct uiw_mr *mr = sim_reg(&c->s, 1, out, sizeof out, UIW_ACCESS_LOCAL_WRITE);
-    raw_join(&c->r, &c->c, NULL);
+    raw_join(&c->r, &c->c, &ask);
     raw_write(&c->c, (struct sim_at){0, 0}, NULL, 0);
     raw_run(&c->r, 5);
-    struct uiw_sge good = sim_sge(mr, out, 4), bad = sim_sge(mr, out, 17);
-    struct uiw_send_wr wr[3] = {{.wr_id = 1, .next = &wr[1], .sg_list = &good, .num_sge = 1},
-                                {.wr_id = 2, .next = &wr[2], .sg_list = &bad, .num_sge = 1},
-                                {.wr_id = 3, .sg_list = &good, .num_sge = 1}};
+    struct uiw_sge good = sim_sge(mr, out, 4), bad = sim_sge(mr, out + 9, 8);
+    struct uiw_send_wr wr[3] = {
+        {.wr_id = 1, .next = &wr[1], .sg_list = &good, .num_sge = 1},
+        {.wr_id = 2, .next = &wr[2], .opcode = op, .sg_list = &bad, .num_sge = 1, .rkey = 7},
+        {.wr_id = 3, .sg_list = &good, .num_sge = 1}};
     wr[0].flags = UIW_SEND_SIGNALED;
     assert_int_equal(uiw_qp_post_send(c->s.side[1].qp, wr, NULL), 0);
     assert_true(raw_next(&c->r, &c->c, &c->u));
@@ -335,10 +338,48 @@ static void test_message_cannot_be_made(void **state)
     scene_close(c);
 }
 
-/* The region goes while its octets are being read. */
-static void test_read_fails_half_way(void **state)
+/* proves: RDMAP-5040-7.1-02 EXT-7306-8.1-01 */
+static void test_message_cannot_be_made(void **state)
 {
     (void)state;
+    static const enum uiw_wr_opcode ops[] = {UIW_WR_SEND,
+                                             UIW_WR_SEND_WITH_INV,
+                                             UIW_WR_RDMA_WRITE,
+                                             UIW_WR_RDMA_WRITE_WITH_IMM,
+                                             UIW_WR_RDMA_READ,
+                                             UIW_WR_ATOMIC_FETCH_ADD,
+                                             UIW_WR_ATOMIC_CMP_SWAP,
+                                             UIW_WR_MASKED_ATOMIC_FETCH_ADD,
+                                             UIW_WR_MASKED_ATOMIC_CMP_SWAP};
+    for (size_t i = 0; i < ARRAY_LEN(ops); i++) {
+        message_cannot_be_made(ops[i]);
+    }
+}
+
+enum change { GOES, MOVES, NO_RIGHT, OTHER_PD };
+
+static void change_region(struct scene *c, struct uiw_mr **mr, enum change how)
+{
+    static uint8_t elsewhere[64];
+    struct sim_side *b = &c->s.side[1];
+    struct uiw_mr_change ch = {.what = how == MOVES      ? UIW_REREG_TRANSLATION
+                                       : how == NO_RIGHT ? UIW_REREG_ACCESS
+                                                         : UIW_REREG_PD,
+                               .addr = elsewhere,
+                               .length = sizeof elsewhere};
+    if (how == GOES) {
+        assert_int_equal(uiw_mr_dereg(*mr), 0);
+        *mr = NULL;
+    } else {
+        assert_int_equal(uiw_pd_create(b->dev, &c->pd), 0);
+        ch.pd = c->pd;
+        assert_int_equal(uiw_mr_rereg(*mr, &ch), 0);
+    }
+}
+
+/* The region goes, or changes, while its octets are being read: what is left is not read any more. */
+static void read_fails_half_way(enum change how, unsigned code)
+{
     enum { SIZE = 32 << 20 };
     struct scene *c = scene_open("mtu=1500");
     uint8_t *big = malloc(SIZE);
@@ -353,7 +394,7 @@ static void test_read_fails_half_way(void **state)
     c->c.deaf = true;
     raw_read_request(&c->c, 1, &q);
     raw_run(&c->r, 500); /* the window closes */
-    uiw_mr_dereg(mr);
+    change_region(c, &mr, how);
     memset(big, 0x66, SIZE);
     c->c.deaf = false;
     uint32_t done = 0;
@@ -368,7 +409,7 @@ static void test_read_fails_half_way(void **state)
     }
     assert_in_range(done, 1, SIZE - 1);
     assert_true(rdmap_term_unpack(c->u.seg.payload, &c->t));
-    assert_true(verdict_is(c->t.v, 0, 1, 0) && c->t.m && c->t.d && c->t.has_read);
+    assert_true(verdict_is(c->t.v, 0, 1, code) && c->t.m && c->t.d && c->t.has_read);
     struct rdmap_read_request rest;
     rdmap_read_request_unpack(c->t.read, &rest);
     assert_int_equal(rest.len, SIZE - done);
@@ -376,10 +417,25 @@ static void test_read_fails_half_way(void **state)
     assert_int_equal(rest.sink_to, q.sink_to + done);
     assert_false(raw_next(&c->r, &c->c, &c->u));
     sim_until(&c->s, &c->s.side[1].disconnected, 1, 1000);
-    expect_last(c, UIW_EVENT_DISCONNECTED, UIW_REASON_FAULT, 0x000100);
+    expect_last(c, UIW_EVENT_DISCONNECTED, UIW_REASON_FAULT, 0x000100 | code);
     expect_async(c, UIW_ASYNC_QP_ACCESS, NULL);
+    if (mr != NULL) {
+        uiw_mr_dereg(mr);
+    }
+    if (c->pd != NULL) {
+        uiw_pd_destroy(c->pd);
+    }
     scene_close(c);
     free(big);
+}
+
+static void test_read_fails_half_way(void **state)
+{
+    (void)state;
+    read_fails_half_way(GOES, 0);
+    read_fails_half_way(MOVES, 1);
+    read_fails_half_way(NO_RIGHT, 2);
+    read_fails_half_way(OTHER_PD, 3);
 }
 
 /* --- a CQ that overflows, and one beside it --- */
@@ -458,6 +514,45 @@ static void test_cq_overflow(void **state)
     scene_close(c);
 }
 
+/* Two Responders share the CQ; the one that has heard no FPDU yet just resets.
+ * proves: MPA-5044-7.1.2-15 */
+static void test_cq_overflow_before_the_first_fpdu(void **state)
+{
+    (void)state;
+    struct scene *c = scene_open("mtu=1500");
+    struct sim_side *b = &c->s.side[1];
+    struct raw_conn mute;
+    struct uiw_cq *small;
+    static const struct mpa_frame ask = {.rev = 1, .crc = true};
+    struct mpa_frame reply;
+    assert_int_equal(uiw_cq_create(b->dev, 2, NULL, NULL, &small), 0);
+    struct uiw_qp *bad = qp_on(c, small), *quiet = qp_on(c, small);
+    struct uiw_conn *bad_conn = join_with(c, &c->c, bad);
+    b->conn = NULL;
+    raw_dial(&c->r, &mute);
+    raw_frame(&mute, &ask);
+    raw_run(&c->r, 10);
+    struct uiw_conn *quiet_conn = b->conn;
+    assert_int_equal(uiw_accept(quiet_conn, quiet, NULL), 0);
+    raw_take_frame(&c->r, &mute, true, &reply);
+    uint32_t before = mute.rx_octets;
+    struct uiw_send_wr send = {.wr_id = 1, .opcode = UIW_WR_SEND};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(uiw_qp_post_send(bad, &send, NULL), 0);
+    }
+    sim_until(&c->s, &b->disconnected, 2, 1000);
+    raw_run(&c->r, 20);
+    assert_int_equal(mute.rx_octets, before);
+    assert_true(mute.close_came);
+    b->conn = NULL;
+    uiw_conn_destroy(bad_conn);
+    uiw_conn_destroy(quiet_conn);
+    uiw_qp_destroy(bad);
+    uiw_qp_destroy(quiet);
+    uiw_cq_destroy(small);
+    scene_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -473,6 +568,7 @@ int main(void)
         cmocka_unit_test(test_message_cannot_be_made),
         cmocka_unit_test(test_read_fails_half_way),
         cmocka_unit_test(test_cq_overflow),
+        cmocka_unit_test(test_cq_overflow_before_the_first_fpdu),
     };
     cmocka_set_test_filter(getenv("UIW_TEST")); /* one test by its name, for debugging */
     return cmocka_run_group_tests(tests, NULL, NULL);
