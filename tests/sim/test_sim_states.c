@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The states of a stream against a peer made by hand: beginning, half-closes, errors that cross, errors
- * while sending, order of completions. */
+/* The states of a stream against a peer made by hand: beginning, errors that cross, errors while sending,
+ * order of completions. Its end in good order is in test_sim_close.c. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,14 +67,6 @@ static enum uiw_qp_state qp_is(const struct scene *c)
     struct uiw_qp_info info;
     uiw_qp_query(c->b->qp, &info);
     return info.state;
-}
-
-/* The device's Send of that many octets comes next. */
-static void expect_send(struct scene *c, uint32_t n)
-{
-    assert_true(raw_next(&c->r, &c->c, &c->u));
-    assert_int_equal(c->u.opcode, RDMAP_SEND);
-    assert_int_equal(c->u.seg.plen, n);
 }
 
 static void expect_end(struct scene *c, enum uiw_reason reason)
@@ -248,117 +240,58 @@ static void test_crc_for_the_peer(void **state)
     scene_close(c);
 }
 
-/* --- half-closes --- */
+/* --- states of a QP --- */
 
-/* proves: MPA-5044-3-12 MPA-5044-7.2-02 DDP-5041-6.2.1-04 DDP-5041-6.2.1-05 DDP-5041-3-09 */
-static void test_peer_closes_its_half(void **state)
+static void expect_no_stream(struct scene *c)
+{
+    struct sockaddr_storage to = test_addr("198.18.0.1", RAW_PORT);
+    struct uiw_conn *none;
+    assert_int_equal(uiw_connect(c->b->ch, c->b->qp, (struct sockaddr *)&to, NULL, &none), -EINVAL);
+}
+
+/* bugs F12: each state that uiw_qp_query() tells, the ways between them, and what each refuses. */
+static void test_states_of_a_qp(void **state)
 {
     (void)state;
-    enum { SENDS = 32, SIZE = BIG / SENDS };
     struct scene *c = scene_open("mtu=1500");
-    uint8_t *big = calloc(1, SIZE);
-    struct uiw_mr *mr = sim_reg(&c->s, 1, big, SIZE, 0);
-    struct uiw_wc wc[SENDS];
-    join(c);
-    c->c.deaf = true;
-    for (int i = 0; i < SENDS; i++) {
-        sim_post(&c->s, 1, UIW_WR_SEND, sim_sge(mr, big, SIZE), (struct sim_at){0, 0});
-    }
-    net_shutdown(c->c.stream);
+    struct uiw_wc wc[3];
+    sim_qps(&c->s, NULL);
+    assert_int_equal(qp_is(c), UIW_QP_IDLE);
+    sim_recv(&c->s, 1, sge(c, 0, 16), 1); /* taken, and kept */
+    assert_int_equal(qp_is(c), UIW_QP_IDLE);
+    assert_int_equal(uiw_qp_error(c->b->qp), 0); /* IDLE to ERROR */
+    assert_int_equal(qp_is(c), UIW_QP_ERROR);
+    sim_poll(&c->s, 1, 1, wc);
+    assert_int_equal(wc[0].status, UIW_WC_WR_FLUSH_ERR);
+    assert_int_equal(uiw_qp_error(c->b->qp), 0); /* once more changes nothing */
+    assert_int_equal(qp_is(c), UIW_QP_ERROR);
+    expect_no_stream(c); /* there is no way back */
+    sim_drop(&c->s);
+
+    sim_qps(&c->s, NULL);
+    struct sockaddr_storage to = test_addr("198.18.0.1", RAW_PORT);
+    static const struct mpa_frame reply = {.reply = true, .rev = 2, .crc = true, .enhanced = true};
+    struct mpa_frame ask;
+    raw_listen(&c->r, &c->c);
+    assert_int_equal(uiw_connect(c->b->ch, c->b->qp, (struct sockaddr *)&to, NULL, &c->b->conn), 0);
     raw_run(&c->r, 20);
-    assert_int_equal(qp_is(c), UIW_QP_CLOSING); /* told, and no error */
-    assert_int_equal(c->b->disconnected, 0);
+    raw_take_frame(&c->r, &c->c, false, &ask);
+    assert_int_equal(qp_is(c), UIW_QP_IDLE); /* no Reply yet */
+    expect_no_stream(c);
+    raw_frame(&c->c, &reply);
+    sim_until(&c->s, &c->b->established, 1, 1000);
+    assert_int_equal(qp_is(c), UIW_QP_RTS);
+    expect_no_stream(c);
+    assert_int_equal(uiw_disconnect(c->b->conn), 0);
+    assert_int_equal(qp_is(c), UIW_QP_CLOSING);
     assert_int_equal(sim_post(&c->s, 1, UIW_WR_SEND, sge(c, 0, 1), (struct sim_at){0, 0}),
                      -ESHUTDOWN);
-    c->c.deaf = false;
-    uint32_t octets = 0;
-    while (raw_next(&c->r, &c->c, &c->u)) {
-        octets += c->u.seg.plen;
-    }
-    assert_int_equal(octets, BIG); /* then FIN, no reset */
-    assert_true(c->c.fin);
-    assert_int_equal(c->c.error, 0);
-    expect_end(c, UIW_REASON_CLOSED);
-    sim_poll(&c->s, 1, SENDS, wc);
-    for (int i = 0; i < SENDS; i++) {
-        assert_int_equal(wc[i].status, UIW_WC_SUCCESS);
-    }
-    uiw_mr_dereg(mr);
-    free(big);
-    scene_close(c);
-}
-
-/* proves: MPA-5044-7.2-01 DDP-5041-6.2.1-06 RDMAP-5040-6.2-01 */
-static void test_we_close_our_half(void **state)
-{
-    (void)state;
-    struct scene *c = scene_open("mtu=1500");
-    struct uiw_wc wc[2];
-    join(c);
-    sim_recv(&c->s, 1, sge(c, 0, 16), 3);
-    sim_post(&c->s, 1, UIW_WR_SEND, sge(c, 64, 100), (struct sim_at){0, 0});
-    assert_int_equal(uiw_disconnect(c->b->conn), 0);
-    expect_send(c, 100);
-    assert_false(raw_next(&c->r, &c->c, &c->u));
-    assert_true(c->c.fin && !c->c.closed);
-    raw_run(&c->r, 500);
-    raw_send(&c->c, 1, "still", 5);
-    sim_poll(&c->s, 1, 2, wc);
-    assert_int_equal(wc[1].wr_id, 3);
-    assert_int_equal(wc[1].status, UIW_WC_SUCCESS);
-    assert_memory_equal(c->mem, "still", 5);
-    assert_int_equal(c->b->disconnected, 0);
+    expect_no_stream(c);
+    raw_run(&c->r, 20);
     net_shutdown(c->c.stream);
-    expect_end(c, UIW_REASON_CLOSED);
-    scene_close(c);
-}
-
-/* A peer that never closes its half is not waited for without end. */
-static void test_peer_never_closes(void **state)
-{
-    (void)state;
-    struct scene *c = scene_open("mtu=1500");
-    join(c);
-    uint64_t start = c->s.ms;
-    assert_int_equal(uiw_disconnect(c->b->conn), 0);
-    assert_false(raw_next(&c->r, &c->c, &c->u));
-    expect_end(c, UIW_REASON_CLOSED);
-    assert_in_range(c->s.ms - start, 2500, 4000);
-    assert_true(c->c.closed);
-    scene_close(c);
-}
-
-/* Both FINs leave before either has come. */
-static void test_both_close_at_once(void **state)
-{
-    (void)state;
-    struct sim s;
-    sim_open(&s, 1, "mtu=1500");
-    sim_connect(&s, NULL, NULL);
-    sim_wire(&s, &(struct net_wire){.seed = 1, .delay_ms = 20});
-    assert_int_equal(uiw_disconnect(s.side[0].conn), 0);
-    assert_int_equal(uiw_disconnect(s.side[1].conn), 0);
-    for (int i = 0; i < 2; i++) {
-        sim_until(&s, &s.side[i].disconnected, 1, 1000);
-        assert_int_equal(s.side[i].last.reason, UIW_REASON_CLOSED);
-    }
-    sim_wire(&s, &(struct net_wire){.seed = 1});
-    sim_close(&s);
-}
-
-/* The peer closes although our Read is open: no good order. */
-static void test_peer_closes_on_an_open_read(void **state)
-{
-    (void)state;
-    struct scene *c = scene_open("mtu=1500");
-    struct uiw_wc wc;
-    join(c);
-    sim_post(&c->s, 1, UIW_WR_RDMA_READ, sge(c, 0, 8), (struct sim_at){0x1000, 5});
-    assert_true(raw_next(&c->r, &c->c, &c->u));
-    net_shutdown(c->c.stream);
-    expect_end(c, UIW_REASON_LOST);
-    sim_poll(&c->s, 1, 1, &wc);
-    assert_int_equal(wc.status, UIW_WC_WR_FLUSH_ERR);
+    expect_end(c, UIW_REASON_CLOSED); /* ERROR */
+    expect_no_stream(c);
+    sim_drop(&c->s);
     scene_close(c);
 }
 
@@ -556,9 +489,9 @@ static void test_flush_after_terminate(void **state)
         assert_int_equal(uiw_qp_post_send(c->b->qp, &wr, NULL), 0);
     }
     raw_run(&c->r, 20);
-    uint8_t seg[64], term[64] = {0x01, 0x02, 0xe0, 0, 0, 46, 0x41, 0x41};
+    uint8_t seg[128], term[6 + 18 + 28] = {0x01, 0x02, 0xe0, 0, 0, 46, 0x41, 0x41};
     struct ddp_hdr h = {.last = true, .version = 1, .ulp = 0x47, .qn = 2, .msn = 1};
-    raw_ulpdu(&c->c, seg, raw_segment(seg, &h, term, 6 + 18 + 28 - 10));
+    raw_ulpdu(&c->c, seg, raw_segment(seg, &h, term, sizeof term));
     sim_until(&c->s, &c->b->disconnected, 1, 1000);
     sim_poll(&c->s, 1, 8, wc);
     for (uint64_t i = 0; i < 8; i++) {
@@ -577,11 +510,7 @@ int main(void)
         cmocka_unit_test(test_read_as_rtr),
         cmocka_unit_test(test_program_closes_on_the_reply),
         cmocka_unit_test(test_crc_for_the_peer),
-        cmocka_unit_test(test_peer_closes_its_half),
-        cmocka_unit_test(test_we_close_our_half),
-        cmocka_unit_test(test_peer_never_closes),
-        cmocka_unit_test(test_both_close_at_once),
-        cmocka_unit_test(test_peer_closes_on_an_open_read),
+        cmocka_unit_test(test_states_of_a_qp),
         cmocka_unit_test(test_terminates_cross),
         cmocka_unit_test(test_both_devices_at_fault),
         cmocka_unit_test(test_error_while_sending),

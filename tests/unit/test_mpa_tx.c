@@ -45,6 +45,24 @@ static void check_copy(struct mpa_tx *tx, uint32_t hlen, uint32_t len, uint32_t 
     assert_int_equal(tx->pos, pos + size);
 }
 
+/* Both formulas as sec 4.5 and 4.3 have them, step by step.
+ * proves: MPA-5044-4.5-01 MPA-5044-4.5-02 MPA-5044-3-03 MPA-5044-5.1-01 */
+static void mulpdu_of_every_emss(void **state)
+{
+    (void)state;
+    uint32_t markers = 0;
+    for (uint32_t emss = 0; emss <= 70000; emss++) {
+        while (markers * 512 < emss) {
+            markers++;
+        }
+        uint32_t off = 6 + emss % 4, on = off + 4 * markers;
+        uint32_t want_off = emss > off + 128 ? emss - off : 128;
+        uint32_t want_on = emss > on + 128 ? emss - on : 128;
+        assert_int_equal(mpa_mulpdu(emss, false), want_off < 64768 ? want_off : 64768);
+        assert_int_equal(mpa_mulpdu(emss, true), want_on < 64768 ? want_on : 64768);
+    }
+}
+
 /* proves: MPA-5044-4.5-01 MPA-5044-4.5-02 MPA-5044-4.5-06 MPA-5044-3-03 MPA-5044-5.1-01 */
 static void mulpdu_table(void **state)
 {
@@ -231,6 +249,7 @@ static void lend_refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mulpdu_of_every_emss),
         cmocka_unit_test(mulpdu_table),
         cmocka_unit_test(mulpdu_fits_the_segment),
         cmocka_unit_test(every_short_length),

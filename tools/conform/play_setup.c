@@ -40,7 +40,9 @@ bool play_connect(struct play *p, const struct script_line *l)
         }
         await_open(p);
     } while (!p->cfg->responder && play_state(p, p->now) == TR_FAILED && play_now(p) < until);
-    return play_state(p, p->now) == TR_OPEN ||
+    /* One that it ended at once it did take; what was due then will be missed. */
+    enum tr_state s = play_state(p, p->now);
+    return (s != TR_OPENING && s != TR_FAILED) ||
            play_fail(p, l, "the tested end does not take the TCP connection");
 }
 
@@ -184,7 +186,7 @@ bool play_send_frame(struct play *p, const struct script_line *l, bool reply, bo
         play_agree(p);
     }
     play_trace_octets(p, '<', reply ? "Reply" : "Request", (struct span){out, n});
-    return play_send(p, out, n, hold);
+    return play_send(p, out, n, hold) || play_fail(p, l, "the octets cannot be sent");
 }
 
 /* --- what came --- */
