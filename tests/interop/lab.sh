@@ -5,6 +5,7 @@
 #   uiw (198.18.7.2) -- uiw0 -- bridge -- gst0 -- eth0, siw0 (198.18.7.1) in the guest
 #   (fd00:0:0:7::2)                               (fd00:0:0:7::1)
 #   with sock:  the kernel (198.18.7.3, fd00:0:0:7::3) on the bridge itself
+#   when asked: gst1 -- eth0, siw0 (198.18.7.4, fd00:0:0:7::4) in a second guest; see on_second()
 #
 # Everything it makes is in $LAB_DIR and in namespace $NS; lab_down() removes both and may be called at
 # any time. Every wait has a limit.
@@ -19,15 +20,21 @@ SOCK_IP6=fd00:0:0:7::3
 # On VLAN 7, where the guest has another siw.
 GUEST_IP_VLAN=198.18.8.1
 UIW_IP_VLAN=198.18.8.2
+SECOND_IP4=198.18.7.4
+SECOND_IP6=fd00:0:0:7::4
+SECOND_IP_VLAN=198.18.8.4
 # What the tests connect to; see over_ip6() and over_vlan().
 GUEST_IP=$GUEST_IP4
 UIW_IP=$UIW_IP4
 NS=uiwi-$$
 LAB_DIR=
 LAB_KIND=uml
-LAB_GUEST_PID=
 LAB_CAPTURE_PID=
-LAB_COMMANDS=0
+# By guest: 0, or 1 within on_second().
+LAB_GUEST=0
+LAB_OUT=
+LAB_GUEST_PID=("" "")
+LAB_COMMANDS=(0 0)
 # The program that agent.c builds to; the guest sees this machine's files.
 LAB_AGENT=${LAB_AGENT:-}
 # A guest that runs longer than this is stuck.
@@ -55,7 +62,8 @@ in_ns() {
 lab_network() {
     local mtu=${1:-9000} tap
     LAB_DIR=$(mktemp -d)
-    mkdir "$LAB_DIR/out" "$LAB_DIR/out/cmd" "$LAB_DIR/out/done"
+    LAB_OUT=$LAB_DIR/out
+    mkdir -p "$LAB_DIR"/out{,1}/{cmd,done}
     ip netns add "$NS" || return 1
     in_ns sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
     ip -n "$NS" link set lo up
@@ -65,7 +73,7 @@ lab_network() {
     in_ns sysctl -q -w net.ipv6.conf.br0.disable_ipv6=0
     ip -n "$NS" addr add $SOCK_IP4/24 dev br0
     ip -n "$NS" addr add $SOCK_IP6/64 dev br0 nodad || return 1
-    for tap in uiw0 gst0; do
+    for tap in uiw0 gst0 gst1; do
         ip -n "$NS" tuntap add "$tap" mode tap || return 1
         ip -n "$NS" link set "$tap" mtu "$mtu" master br0 up
     done
@@ -79,11 +87,11 @@ lab_mtu() {
 }
 
 guest_alive() {
-    kill -0 "$LAB_GUEST_PID" 2>/dev/null
+    kill -0 "${LAB_GUEST_PID[LAB_GUEST]}" 2>/dev/null
 }
 
 guest_ready() {
-    [[ -e $LAB_DIR/out/ready ]] || ! guest_alive
+    [[ -e $LAB_OUT/ready ]] || ! guest_alive
 }
 
 # lab_guest KIND [ARGUMENTS OF siw-uml OR siw-vm]...: boots a guest, uml or vm.
@@ -91,25 +99,26 @@ lab_guest() {
     LAB_KIND=$1
     shift
     # The guest has a /tmp of its own, which may hide the build folder: it gets copies.
-    cp "$LAB_AGENT" "$LAB_DIR/out/agent"
-    [[ -z ${SIWX_BUILT:-} ]] || cp "$SIWX_BUILT" "$LAB_DIR/out/siwx"
+    cp "$LAB_AGENT" "$LAB_OUT/agent"
+    [[ -z ${SIWX_BUILT:-} ]] || cp "$SIWX_BUILT" "$LAB_OUT/siwx"
     printf '%s\n' "GUEST_IP=$GUEST_IP4" "GUEST_IP6=$GUEST_IP6" \
-        "GUEST_IP_VLAN=$GUEST_IP_VLAN" MTU=9000 "AGENT=/out/agent" >"$LAB_DIR/out/lab.env"
-    "$LAB_HERE/siw-$LAB_KIND/siw-$LAB_KIND" run -t "$LAB_LIMIT" -o "$LAB_DIR/out" \
-        -n "$NS:gst0:tap,mtu=9000" "$@" "$LAB_HERE/guest.sh" >"$LAB_DIR/guest.log" 2>&1 &
-    LAB_GUEST_PID=$!
+        "GUEST_IP_VLAN=$GUEST_IP_VLAN" MTU=9000 "AGENT=/out/agent" >"$LAB_OUT/lab.env"
+    "$LAB_HERE/siw-$LAB_KIND/siw-$LAB_KIND" run -t "$LAB_LIMIT" -o "$LAB_OUT" \
+        -n "$NS:gst$LAB_GUEST:tap,mtu=9000" "$@" "$LAB_HERE/guest.sh" \
+        >"$LAB_OUT/guest.log" 2>&1 &
+    LAB_GUEST_PID[LAB_GUEST]=$!
     lab_until 300 guest_ready
-    guest_alive && [[ -e $LAB_DIR/out/ready ]] && return 0
-    cat "$LAB_DIR/guest.log" >&2
+    guest_alive && [[ -e $LAB_OUT/ready ]] && return 0
+    cat "$LAB_OUT/guest.log" >&2
     lab_say "the guest did not come up"
     return 1
 }
 
 # guest_ask COMMAND: begins one of the agent's commands (see agent.c); $GUEST_JOB is its number then.
 guest_ask() {
-    GUEST_JOB=$((++LAB_COMMANDS))
-    printf '%s\n' "$1" >"$LAB_DIR/cmd.new"
-    mv "$LAB_DIR/cmd.new" "$LAB_DIR/out/cmd/$GUEST_JOB"
+    GUEST_JOB=$((++LAB_COMMANDS[LAB_GUEST]))
+    printf '%s\n' "$1" >"$LAB_OUT/cmd.new"
+    mv "$LAB_OUT/cmd.new" "$LAB_OUT/cmd/$GUEST_JOB"
 }
 
 # guest_start PROGRAM ARGUMENTS...: without spaces in them.
@@ -119,18 +128,18 @@ guest_start() {
 
 # guest_output JOB: what it printed.
 guest_output() {
-    cat "$LAB_DIR/out/done/$1".{out,err} 2>/dev/null
+    cat "$LAB_OUT/done/$1".{out,err} 2>/dev/null
 }
 
 guest_finished() {
-    [[ -e $LAB_DIR/out/done/$1.rc ]] || ! guest_alive
+    [[ -e $LAB_OUT/done/$1.rc ]] || ! guest_alive
 }
 
 # guest_wait JOB [SECONDS]: its status; 124 when it does not end.
 guest_wait() {
     local rc=125
     lab_until "${2:-30}" guest_finished "$1" || return 124
-    [[ ! -e $LAB_DIR/out/done/$1.rc ]] || read -r rc <"$LAB_DIR/out/done/$1.rc"
+    [[ ! -e $LAB_OUT/done/$1.rc ]] || read -r rc <"$LAB_OUT/done/$1.rc"
     return "$rc"
 }
 
@@ -176,6 +185,14 @@ over_vlan() {
     "$@"
 }
 
+# on_second COMMAND...: the guest_ functions and lab_guest itself are about the second guest.
+on_second() {
+    local LAB_GUEST=1 LAB_OUT=$LAB_DIR/out1
+    local GUEST_IP4=$SECOND_IP4 GUEST_IP6=$SECOND_IP6 GUEST_IP_VLAN=$SECOND_IP_VLAN
+    local GUEST_IP=$SECOND_IP4
+    "$@"
+}
+
 # uiw_device [KEY=VALUE]...: the device string for programs in the lab.
 uiw_device() {
     local IFS=,
@@ -214,19 +231,21 @@ lab_kill_all() {
 
 # Ends the guest, in good order if it still answers.
 lab_guest_stop() {
-    [[ -n $LAB_GUEST_PID ]] || return 0
+    [[ -n ${LAB_GUEST_PID[LAB_GUEST]} ]] || return 0
     guest_ask stop
     if ! lab_until 20 eval '! guest_alive'; then
         lab_say "the guest does not stop, killing it"
         lab_kill_all
-        lab_until 5 eval '! guest_alive' || kill -KILL "$LAB_GUEST_PID" 2>/dev/null
+        lab_until 5 eval '! guest_alive' ||
+            kill -KILL "${LAB_GUEST_PID[LAB_GUEST]}" 2>/dev/null
     fi
-    wait "$LAB_GUEST_PID" 2>/dev/null
-    LAB_GUEST_PID=
+    wait "${LAB_GUEST_PID[LAB_GUEST]}" 2>/dev/null
+    LAB_GUEST_PID[LAB_GUEST]=
 }
 
 lab_down() {
     capture_stop
+    [[ -z $LAB_DIR ]] || on_second lab_guest_stop
     [[ -z $LAB_DIR ]] || lab_guest_stop
     lab_kill_all
     ip netns del "$NS" 2>/dev/null

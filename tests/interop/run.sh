@@ -66,6 +66,7 @@ OPS=(
     ssg:3,ssg:100:7,ssg:4097,ssg:65536:11,ssg:1000000
     sinl:1,sinl:33:5,sinl:64:100:4
     write:1,write:17:3:9,write:1448:5,write:4097:1,write:65536,write:1048576,send:1
+    write:65536:0:16:m,send:1
     wsg:3,wsg:100:7,wsg:4097,wsg:65536:11,wsg:1000000,send:1
     winl:1,winl:33:5,winl:64:100:4,send:1
     read:1,read:17:3:9,read:1448:5,read:4097:1,read:65536,read:1048576

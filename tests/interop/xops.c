@@ -151,10 +151,23 @@ static bool flag(const struct x_op *op, char f)
     return strchr(op->flags, f) != NULL;
 }
 
+static bool post_work(struct x_run *r, const struct x_backend *b, const struct x_work *w)
+{
+    int error;
+
+    while (r->under_way >= X_DEPTH && !r->disconnected)
+        turn(r, b);
+    error = b->post(r, w);
+    if (error != 0)
+        x_say(r, "request %u was refused: %s", (unsigned)w->id, strerror(error));
+    else
+        r->under_way++;
+    return error == 0;
+}
+
 static bool post_one(struct x_run *r, const struct x_backend *b, const struct x_op *op)
 {
     struct x_work w = {.kind = op->kind, .id = r->next_id++};
-    int error;
 
     w.pieces = x_cut(op, w.piece);
     w.remote_addr = r->peer.addr + op->offset;
@@ -167,14 +180,40 @@ static bool post_one(struct x_run *r, const struct x_backend *b, const struct x_
         w.rkey = 0;
     if (flag(op, 'o'))
         w.remote_addr = r->peer.addr + r->peer.length - op->length / 2;
-    while (r->under_way >= X_DEPTH && !r->disconnected)
-        turn(r, b);
-    error = b->post(r, &w);
-    if (error != 0)
-        x_say(r, "request %u was refused: %s", (unsigned)w.id, strerror(error));
+    return post_work(r, b, &w);
+}
+
+static void post_all(struct x_run *r, const struct x_backend *b, const struct x_op *op)
+{
+    for (uint32_t i = 0; i < op->count && !r->disconnected; i++) {
+        if (!post_one(r, b, op))
+            break;
+    }
+}
+
+/* A completion tells only that the sender is done; the answer to a Read tells that all before it is in
+ * place at the peer (RFC 5040 sec 5.5). siw wants a piece even for a Read of nothing. */
+static void post_measured(struct x_run *r, const struct x_backend *b, const struct x_op *op)
+{
+    struct x_work last = {.kind = X_READ, .pieces = 1};
+    unsigned bad = r->requests_bad;
+    uint64_t began, ms;
+
+    drain(r, b, r->o->timeout_ms);
+    began = x_now_ms();
+    post_all(r, b, op);
+    last.id = r->next_id++;
+    last.remote_addr = r->peer.addr;
+    last.rkey = r->peer.rkey;
+    if (!post_work(r, b, &last))
+        return;
+    drain(r, b, r->o->timeout_ms);
+    ms = x_now_ms() - began;
+    if (r->under_way > 0 || r->requests_bad > bad || ms == 0)
+        x_say(r, "no rate");
     else
-        r->under_way++;
-    return error == 0;
+        x_say(r, "rate: %u x %u octets in %u ms, %.3f Gbit/s", op->count, op->length, (unsigned)ms,
+              8e-6 * op->count * op->length / (double)ms);
 }
 
 /* The operations that only wait. */
@@ -205,10 +244,11 @@ static void carry_out(struct x_run *r, const struct x_backend *b, const struct x
     case X_DEREGISTER:
     case X_ERROR: b->control(r, op->kind); break;
     default:
-        for (uint32_t i = 0; i < op->count && !r->disconnected; i++) {
-            if (!post_one(r, b, op))
-                break;
+        if (flag(op, 'm')) {
+            post_measured(r, b, op);
+            break;
         }
+        post_all(r, b, op);
         if (!flag(op, 'n'))
             drain(r, b, r->o->timeout_ms);
         break;

@@ -12,8 +12,9 @@
  *   sleep:MS recv:N sync          wait; for N receives in all; for all that was posted
  *   disc kill dereg err           disconnect; die by SIGKILL; deregister the buffer; QP to error
  * FLAGS: k a wrong STag, K a wrong key in it, z STag 0, o half of it beyond the end of the peer's
- * buffer, n do not wait for it. Both sides put {magic, rkey, addr, len} (20 octets, little endian)
- * first in their private data, unless -P asks for less; -j rejects with that much.
+ * buffer, n do not wait for it, m tell the rate, from the first post until all are in place at the peer.
+ * Both sides put {magic, rkey, addr, len} (20 octets, little endian) first in their private data,
+ * unless -P asks for less; -j rejects with that much.
  */
 #ifndef UIW_TESTS_INTEROP_XOPS_H
 #define UIW_TESTS_INTEROP_XOPS_H
