@@ -8,7 +8,13 @@
 #include "octets.h"
 #include "play_int.h"
 
-enum { ANSWER = MPA_PD_MAX + 1, ASK_EVERY_MS = 20, REOPEN_MS = 300, RECOVER_MS = 3000 };
+enum {
+    ANSWER = MPA_PD_MAX + 1,
+    ASK_EVERY_MS = 20,
+    REOPEN_MS = 300,
+    REOPEN_LIMIT_MS = 20000,
+    RECOVER_MS = 3000
+};
 
 static const char magic[] = "uiw-conform ";
 
@@ -122,6 +128,20 @@ static bool plain_case(struct play *p, const struct script_line *l)
     return true;
 }
 
+/* A device that is opened anew answers nothing meanwhile. */
+static bool await_answers(struct play *p)
+{
+    char answer[ANSWER];
+    bool mute = p->out->mute, ok;
+    uint64_t until = play_now(p) + REOPEN_LIMIT_MS;
+    do {
+        play_wait(p, REOPEN_MS);
+        ok = play_ask(p, "hello", answer, sizeof answer);
+    } while (!ok && play_now(p) < until);
+    p->out->mute = mute || !ok;
+    return ok;
+}
+
 bool play_case(struct play *p, const struct script_line *l)
 {
     struct transport *tr = p->cfg->tr;
@@ -155,10 +175,8 @@ bool play_case(struct play *p, const struct script_line *l)
         return play_skip(p, l, "the tested end cannot do it: %s", answer);
     }
     p->case_sent = true;
-    if (strcmp(answer, "ok reopen") == 0) {
-        play_wait(p, REOPEN_MS);
-    }
-    return true;
+    return strcmp(answer, "ok reopen") != 0 || await_answers(p) ||
+           play_fail(p, l, "the responder does not answer any more");
 }
 
 bool play_do(struct play *p, const struct script_line *l)
@@ -345,12 +363,15 @@ static const char *tail(const struct play *p)
 static bool want_event(struct play *p, const struct script_line *l)
 {
     uint64_t until = play_now(p) + play_num(p, l, "limit", p->limit_ms);
+    bool mute = p->out->mute;
     for (;;) {
         if (find(p, l, 0)) {
             return true;
         }
         bool late = play_now(p) >= until;
-        if (!fetch(p)) {
+        if (fetch(p)) {
+            p->out->mute = mute;
+        } else if (late) {
             return play_fail(p, l, "the responder does not answer");
         }
         if (find(p, l, 0)) {

@@ -266,6 +266,10 @@ static void ask_do(struct resp *r, char *args, char *out, size_t room)
 
 void resp_answer(struct resp *r, const struct uiw_event *ev)
 {
+    if (r->reopen) { /* what it would tell is of the device that goes */
+        uiw_conn_destroy(ev->conn);
+        return;
+    }
     static const struct {
         const char *word;
         void (*ask)(struct resp *, char *, char *, size_t);
