@@ -33,7 +33,8 @@ enum {
     CONN_DRAIN_MS = 3000,  /* for the peer's FIN after ours */
     CONN_NUDGE_MS = 20,    /* before the first nudge; five times as long before each next */
     CONN_NUDGES = 3,
-    CONN_LEND_MIN = 8192, /* payload from which lending beats copying (design.md, measured) */
+    CONN_SEGMENTS_AT_ONCE = 11, /* four times makes a large segment of 1460 octets on the wire */
+    CONN_LEND_MIN = 8192,       /* payload from which lending beats copying (design.md, measured) */
 };
 
 /* Needed only until full operation; then freed. */

@@ -385,23 +385,37 @@ static enum tx_result segment_lent(struct uiw_conn *c, uint32_t hlen, uint32_t n
     return TX_SENT;
 }
 
-static enum tx_result segment_copied(struct uiw_conn *c, uint32_t hlen, uint32_t n)
+/* So many segments of n octets of payload. */
+static enum tx_result segments_copied(struct uiw_conn *c, uint32_t hlen, uint32_t n, uint32_t count)
 {
     struct conn_tx *tx = &c->tx;
     struct tx_source src;
     uint8_t hdr[DDP_HDR_MAX];
-    uint8_t *dst = net_tx_reserve(c->stream, mpa_tx_size(&c->mtx, hlen + n));
+    uint32_t unit = mpa_tx_size(&c->mtx, hlen + n);
+    uint8_t *dst = net_tx_reserve(c->stream, count * unit);
     if (dst == NULL) {
         return TX_FULL;
     }
-    if (!source(c, tx->msg.off, n, &src)) {
+    if (!source(c, tx->msg.off, count * n, &src)) {
         source_gone(c, src.fault);
         return TX_FAILED;
     }
     struct cursor cur = cursor_of(src.v, src.cnt);
-    ddp_tx_next(&tx->msg, c->mulpdu, hdr, &hlen);
-    net_tx_commit(c->stream, mpa_tx_copy(&c->mtx, &(struct mpa_out){hdr, hlen, &cur, n}, dst));
+    for (uint32_t i = 0; i < count; i++) {
+        ddp_tx_next(&tx->msg, c->mulpdu, hdr, &hlen);
+        dst += mpa_tx_copy(&c->mtx, &(struct mpa_out){hdr, hlen, &cur, n}, dst);
+    }
+    net_tx_commit_units(c->stream, count * unit, unit);
     return TX_SENT;
+}
+
+/* How many full segments of the message may be made in one go: what is paid for each room, look-up and
+ * commit is then paid once. With Markers FPDUs differ in length. */
+static uint32_t segments_at_once(const struct uiw_conn *c, uint32_t n)
+{
+    uint32_t left = c->tx.msg.len - c->tx.msg.off;
+    bool many = n < CONN_LEND_MIN && left / 2 >= n && n > 0 && !c->mtx.markers;
+    return many ? min_u32(left / n, CONN_SEGMENTS_AT_ONCE) : 1;
 }
 
 /* One segment of the present message. */
@@ -410,7 +424,12 @@ static enum tx_result send_segment(struct uiw_conn *c)
     const struct ddp_msg *msg = &c->tx.msg;
     uint32_t hlen = msg->tagged ? DDP_TAGGED_LEN : DDP_UNTAGGED_LEN;
     uint32_t n = min_u32(msg->len - msg->off, c->mulpdu - hlen);
-    return may_lend(c, n) ? segment_lent(c, hlen, n) : segment_copied(c, hlen, n);
+    if (may_lend(c, n)) {
+        return segment_lent(c, hlen, n);
+    }
+    uint32_t count = segments_at_once(c, n);
+    enum tx_result r = segments_copied(c, hlen, n, count);
+    return r == TX_FULL && count > 1 ? segments_copied(c, hlen, n, 1) : r;
 }
 
 static void wr_done(struct uiw_conn *c)

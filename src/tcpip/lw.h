@@ -236,7 +236,7 @@ void lw_rx_window(struct lw_stream *s); /* opens the window by what was consumed
 
 /* lw_tx.c */
 uint8_t *lw_tx_reserve(struct net_stream *s, uint32_t n);
-void lw_tx_commit(struct net_stream *s, uint32_t n);
+void lw_tx_commit(struct net_stream *s, uint32_t n, uint32_t unit);
 bool lw_tx_lend(struct net_stream *s, const void *p, uint32_t n);
 uint32_t lw_tx_room(struct net_stream *s);
 void lw_tx_unlend(struct net_stream *s, const void *p, uint64_t n);

@@ -142,7 +142,7 @@ uint8_t *lw_tx_reserve(struct net_stream *stream, uint32_t n)
     return p;
 }
 
-void lw_tx_commit(struct net_stream *stream, uint32_t n)
+void lw_tx_commit(struct net_stream *stream, uint32_t n, uint32_t unit)
 {
     struct lw_stream *s = lw_stream_of(stream);
     n = min_u32(n, s->tx_reserved);
@@ -152,14 +152,15 @@ void lw_tx_commit(struct net_stream *stream, uint32_t n)
     }
     bool begins = !s->tx_lent;
     if (begins) {
-        net_txmem_mark(&s->tx_mem);
+        net_txmem_mark(&s->tx_mem, n, unit);
         s->tx_unit_before = s->tx_unit;
         s->tx_unit = 0;
     }
     const uint8_t *p = net_txmem_commit(&s->tx_mem, n, s->base.tx_queued + n);
     uint16_t border = begins ? 0 : LW_NO_BORDER;
-    add_item(s, (struct lw_item){p, n, border, begins && wants_head(s, s->tx_wire, n), false});
-    s->tx_unit += n;
+    add_item(s, (struct lw_item){p, n, border, begins && wants_head(s, s->tx_wire, unit), false});
+    s->tx_unit += unit;
+    s->tx_unit_before = n > unit ? unit : s->tx_unit_before;
     s->tx_lent = false;
 }
 

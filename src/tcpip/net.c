@@ -232,7 +232,12 @@ uint8_t *net_tx_reserve(struct net_stream *s, uint32_t n)
 
 void net_tx_commit(struct net_stream *s, uint32_t n)
 {
-    s->net->ops->tx_commit(s, n);
+    s->net->ops->tx_commit(s, n, n);
+}
+
+void net_tx_commit_units(struct net_stream *s, uint32_t n, uint32_t unit)
+{
+    s->net->ops->tx_commit(s, n, unit);
 }
 
 bool net_tx_lend(struct net_stream *s, const void *p, uint32_t n)

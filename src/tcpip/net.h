@@ -160,6 +160,10 @@ void net_rx_consume(struct net_stream *s, uint32_t n); /* the window opens at th
 uint8_t *net_tx_reserve(struct net_stream *s, uint32_t n);
 void net_tx_commit(struct net_stream *s, uint32_t n); /* at most what was reserved */
 
+/* The same for several units of that length behind each other: segments had better begin with a unit, as
+ * with what is committed alone. n is a multiple of unit. */
+void net_tx_commit_units(struct net_stream *s, uint32_t n, uint32_t unit);
+
 /* By reference, until net_tx_acked() has passed it; n at most 65536. False: no room, NET_EV_ROOM
  * comes. */
 bool net_tx_lend(struct net_stream *s, const void *p, uint32_t n);

@@ -41,7 +41,7 @@ struct net_ops {
     uint32_t (*rx_peek)(struct net_stream *s, struct span *v, uint32_t max);
     void (*rx_consume)(struct net_stream *s, uint32_t n);
     uint8_t *(*tx_reserve)(struct net_stream *s, uint32_t n);
-    void (*tx_commit)(struct net_stream *s, uint32_t n);
+    void (*tx_commit)(struct net_stream *s, uint32_t n, uint32_t unit);
     bool (*tx_lend)(struct net_stream *s, const void *p, uint32_t n);
     uint32_t (*tx_room)(struct net_stream *s);
     void (*tx_unlend)(struct net_stream *s, const void *p, uint64_t n);

@@ -106,17 +106,24 @@ const uint8_t *net_txmem_commit(struct net_txmem *m, uint32_t n, uint64_t end)
     return p;
 }
 
-void net_txmem_mark(struct net_txmem *m)
+static void mark(struct net_chunk *c, uint32_t at)
 {
-    struct net_chunk *c = m->last;
-    uint32_t part = c->used / NET_CHUNK_PART;
-    if (part < c->parts || c->used == 0) {
+    uint32_t part = at / NET_CHUNK_PART;
+    if (part < c->parts || at == 0) {
         return;
     }
     while (c->parts < part) {
         c->border[c->parts++] = 0;
     }
-    c->border[c->parts++] = (uint16_t)c->used;
+    c->border[c->parts++] = (uint16_t)at;
+}
+
+void net_txmem_mark(struct net_txmem *m, uint32_t n, uint32_t unit)
+{
+    struct net_chunk *c = m->last;
+    for (uint32_t at = c->used; at < c->used + n; at += unit) {
+        mark(c, at);
+    }
 }
 
 uint32_t net_txmem_border(struct net_txmem *m, const uint8_t *p, uint32_t most)

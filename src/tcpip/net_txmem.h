@@ -49,8 +49,8 @@ void net_chunks_free(struct net_chunks *pool);
 /* n contiguous octets, at most NET_CHUNK, behind what was committed; NULL without memory. */
 uint8_t *net_txmem_reserve(struct net_txmem *m, struct net_chunks *pool, uint32_t n);
 
-/* What is committed next begins a piece, as its owner sees it. */
-void net_txmem_mark(struct net_txmem *m);
+/* Of what is committed next, n octets, a piece begins at each multiple of unit, as its owner sees it. */
+void net_txmem_mark(struct net_txmem *m, uint32_t n, uint32_t unit);
 
 /* n of the octets reserved last are used, and are the stream's until offset end. */
 const uint8_t *net_txmem_commit(struct net_txmem *m, uint32_t n, uint64_t end);

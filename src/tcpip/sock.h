@@ -182,7 +182,7 @@ void sock_rings_free(struct sock_net *net);
 
 /* sock_tx.c */
 uint8_t *sock_tx_reserve(struct net_stream *s, uint32_t n);
-void sock_tx_commit(struct net_stream *s, uint32_t n);
+void sock_tx_commit(struct net_stream *s, uint32_t n, uint32_t unit);
 bool sock_tx_lend(struct net_stream *s, const void *p, uint32_t n);
 uint32_t sock_tx_room(struct net_stream *s);
 void sock_tx_unlend(struct net_stream *s, const void *p, uint64_t n);

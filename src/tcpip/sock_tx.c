@@ -147,8 +147,9 @@ uint8_t *sock_tx_reserve(struct net_stream *stream, uint32_t n)
     return p;
 }
 
-void sock_tx_commit(struct net_stream *stream, uint32_t n)
+void sock_tx_commit(struct net_stream *stream, uint32_t n, uint32_t unit)
 {
+    (void)unit; /* where segments begin is the kernel's affair */
     struct sock_stream *s = sock_stream_of(stream);
     n = min_u32(n, s->tx_reserved);
     s->tx_reserved = 0;
