@@ -26,7 +26,9 @@ static void begin(uint32_t at, uint32_t cnt)
 static void acked(uint32_t ack, uint64_t now, const struct sack_block *block, uint32_t n)
 {
     struct sack_ack a = {.ack = ack, .n = n};
-    memcpy(a.block, block, n * sizeof *block);
+    for (uint32_t i = 0; i < n; i++) {
+        a.block[i] = block[i];
+    }
     news = (struct sack_news){0};
     sack_acked(&b, &a, now, &news);
 }
