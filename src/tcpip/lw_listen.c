@@ -56,13 +56,32 @@ static int pcb_new(struct lw_net *net, const struct lw_addr *local, struct tcp_p
     if (pcb == NULL) {
         return -ENOMEM;
     }
-    ip_set_option(pcb, SOF_REUSEADDR);
     tcp_bind_netif(pcb, &net->nif);
+    *out = pcb;
+    return 0;
+}
+
+static int pcb_bind(struct tcp_pcb *pcb, const struct lw_addr *local)
+{
+    ip_set_option(pcb, SOF_REUSEADDR);
     if (local->port == 0 || tcp_bind(pcb, &local->ip, local->port) != ERR_OK) {
         tcp_abort(pcb);
         return -EADDRINUSE;
     }
-    *out = pcb;
+    return 0;
+}
+
+/* With a port of our own choice, which is known to be free: lwIP would walk all connections twice more to
+ * find that out, and ten thousand make that slow. */
+static int pcb_bind_any(struct tcp_pcb *pcb, const struct lw_addr *local, const struct lw_addr *to)
+{
+    uint16_t port = port_choose(&local->ip, to);
+    if (port == 0) {
+        tcp_abort(pcb);
+        return -EADDRINUSE;
+    }
+    ip_addr_copy(pcb->local_ip, local->ip);
+    pcb->local_port = port;
     return 0;
 }
 
@@ -94,6 +113,9 @@ static int listen_at(struct lw_listener *l, const struct lw_addr *at, int backlo
 {
     struct tcp_pcb *pcb;
     int r = pcb_new(l->net, at, &pcb);
+    if (r == 0) {
+        r = pcb_bind(pcb, at);
+    }
     if (r != 0) {
         return r;
     }
@@ -250,17 +272,17 @@ static err_t on_connected(void *arg, struct tcp_pcb *pcb, err_t err)
 }
 
 /* A connection that cannot even be tried fails like one that was: by its event. */
-static int connect_start(struct lw_stream *s, struct lw_addr *from, const struct lw_addr *to)
+static int connect_start(struct lw_stream *s, const struct lw_addr *from, const struct lw_addr *to)
 {
     if (!lw_reachable(s->net, &to->ip)) {
         lw_stream_fail(s, -EHOSTUNREACH);
         return 0;
     }
-    if (from->port == 0) {
-        from->port = port_choose(&from->ip, to);
-    }
     struct tcp_pcb *pcb;
     int r = pcb_new(s->net, from, &pcb);
+    if (r == 0) {
+        r = from->port == 0 ? pcb_bind_any(pcb, from, to) : pcb_bind(pcb, from);
+    }
     if (r != 0) {
         return r;
     }
@@ -274,6 +296,8 @@ static int connect_start(struct lw_stream *s, struct lw_addr *from, const struct
         tcp_abort(pcb);
         return err == ERR_USE ? -EADDRINUSE : err == ERR_MEM ? -ENOMEM : -EINVAL;
     }
+    ip_set_option(pcb,
+                  SOF_REUSEADDR); /* what is left of it must not keep a listener from its port */
     lw_stream_deadline(s, net_now_ms() + LW_CONNECT_MS);
     return 0;
 }
