@@ -303,18 +303,18 @@ static void give_way(struct loop *l)
 /* Turns for a while. Whether anything was done. */
 static bool spin(struct loop *l)
 {
-    unsigned limit = spin_time(&l->spinning, l->spin_us);
-    if (limit == 0) {
+    uint64_t start = now_us();
+    if (l->spin_us == 0 || !spin_pays(&l->spinning, start)) {
         return false;
     }
-    uint64_t start = now_us();
     do {
         if (turn_once(l)) {
             spin_won(&l->spinning);
             return true;
         }
         give_way(l);
-    } while (now_us() - start < limit && !atomic_load_explicit(&l->stop, memory_order_relaxed));
+    } while (now_us() - start < l->spin_us &&
+             !atomic_load_explicit(&l->stop, memory_order_relaxed));
     spin_lost(&l->spinning);
     return false;
 }

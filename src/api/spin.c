@@ -1,39 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/spin.h"
 
-#include <stdbool.h>
-
 enum {
-    LOSSES = 4,    /* in a row, before it is given up */
-    SKIP_MIN = 16, /* waits without, then twice as many, up to */
-    SKIP_MAX = 512,
-    PROBE = 5, /* times as long, when it is tried again */
+    WINDOW_SHIFT = 13, /* 8.2 ms: a scheduler's tick or two */
+    FEW = 4,           /* spins in a window that prove nothing */
+    LEVEL_MIN = 3,     /* one window of 8, then of 16, 32 and */
+    LEVEL_MAX = 6,
 };
 
-unsigned spin_time(struct spinning *s, unsigned us)
+static void judge(struct spinning *s)
 {
-    unsigned skip = atomic_load_explicit(&s->skip, memory_order_relaxed);
-    if (skip > 0) {
-        atomic_store_explicit(&s->skip, skip - 1, memory_order_relaxed);
-        return 0;
+    unsigned won = atomic_exchange_explicit(&s->won, 0, memory_order_relaxed);
+    unsigned lost = atomic_exchange_explicit(&s->lost, 0, memory_order_relaxed);
+    unsigned level = atomic_load_explicit(&s->level, memory_order_relaxed);
+    if (won + lost < FEW) {
+        return;
     }
-    bool probe = atomic_load_explicit(&s->back_off, memory_order_relaxed) > 0;
-    return probe ? us * PROBE : us;
+    unsigned less = level == 0 ? LEVEL_MIN : level < LEVEL_MAX ? level + 1 : level;
+    atomic_store_explicit(&s->level, won >= lost ? 0 : less, memory_order_relaxed);
 }
 
-void spin_won(struct spinning *s)
+bool spin_pays(struct spinning *s, uint64_t now_us)
 {
-    atomic_store_explicit(&s->lost, 0, memory_order_relaxed);
-    atomic_store_explicit(&s->back_off, 0, memory_order_relaxed);
-}
-
-void spin_lost(struct spinning *s)
-{
-    unsigned now = atomic_load_explicit(&s->back_off, memory_order_relaxed);
-    count_up(&s->lost);
-    if (now > 0 || atomic_load_explicit(&s->lost, memory_order_relaxed) >= LOSSES) {
-        unsigned next = now == 0 ? SKIP_MIN : now < SKIP_MAX ? 2 * now : now;
-        atomic_store_explicit(&s->back_off, next, memory_order_relaxed);
-        atomic_store_explicit(&s->skip, next, memory_order_relaxed);
+    unsigned window = (unsigned)(now_us >> WINDOW_SHIFT);
+    if (atomic_load_explicit(&s->window, memory_order_relaxed) != window) {
+        atomic_store_explicit(&s->window, window, memory_order_relaxed);
+        judge(s);
     }
+    unsigned level = atomic_load_explicit(&s->level, memory_order_relaxed);
+    return level == 0 || window % (1u << level) == 0;
 }
