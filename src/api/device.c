@@ -78,6 +78,11 @@ int device_timeout_ms(struct uiw_device *dev)
     return t < 0 || mine < t ? mine : t;
 }
 
+uint32_t device_rest_us(struct uiw_device *dev)
+{
+    return net_rest_us(dev->net);
+}
+
 bool device_sleep(struct uiw_device *dev)
 {
     return net_sleep(dev->net);

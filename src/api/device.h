@@ -48,6 +48,7 @@ bool device_turn(struct uiw_device *dev);
 void device_flush(struct uiw_device *dev);
 int device_timeout_ms(struct uiw_device *dev);
 bool device_sleep(struct uiw_device *dev);
+uint32_t device_rest_us(struct uiw_device *dev);
 void device_woken(struct uiw_device *dev);
 
 /* Counts children; with the lock held. */

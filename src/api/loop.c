@@ -243,6 +243,20 @@ static void watch(struct sleep *s, struct loop *l, int link_fd)
     s->p[s->n++] = (struct pollfd){.fd = link_fd, .events = POLLIN};
 }
 
+/* For how long (us) to leave all links alone; see net_rest_us(). Not when we were told to spin for longer. */
+static uint32_t rest_us(struct loop *l)
+{
+    uint32_t least = UINT32_MAX;
+    pthread_mutex_lock(&l->lock);
+    LIST_EACH(it, &l->devices)
+    {
+        uint32_t us = device_rest_us(CONTAINER_OF(it, struct uiw_device, on_loop));
+        least = us < least ? us : least;
+    }
+    release(l);
+    return least == UINT32_MAX || least < l->spin_us ? 0 : least;
+}
+
 /* Announces to the links that we sleep. How long at most; 0 when there is work already. */
 static int fall_asleep(struct loop *l, int timeout_ms, struct sleep *s)
 {
@@ -260,9 +274,21 @@ static int fall_asleep(struct loop *l, int timeout_ms, struct sleep *s)
     return ready || atomic_load(&l->posted) != NULL || atomic_load(&l->stop) ? 0 : timeout_ms;
 }
 
-/* Sleeps until a link has frames, somebody wakes us, a timer is due or fd (if not -1) is readable.
- * One of several sleepers may eat a wake-up: he turns the loop for all. Lock not held. */
-static void sleep_on_links(struct loop *l, int timeout_ms, int fd)
+/* The links' frames wake nobody while we rest. */
+static void sleep_in_poll(struct sleep *s, int timeout_ms, uint32_t rest)
+{
+    if (rest == 0) {
+        poll(s->p, s->n, timeout_ms);
+        return;
+    }
+    struct timespec t = {.tv_nsec = (long)rest * 1000};
+    ppoll(s->p, SLEEP_LINKS, &t, NULL);
+}
+
+/* Sleeps until a link has frames (but not within rest us, if that is not 0: then no longer than that), somebody
+ * wakes us, a timer is due or fd (if not -1) is readable. One of several sleepers may eat a wake-up: he turns
+ * the loop for all. Lock not held. */
+static void sleep_on_links(struct loop *l, int timeout_ms, int fd, uint32_t rest)
 {
     struct sleep s = {.n = SLEEP_LINKS};
     s.p[SLEEP_OWN] = (struct pollfd){.fd = fd, .events = POLLIN};
@@ -273,7 +299,7 @@ static void sleep_on_links(struct loop *l, int timeout_ms, int fd)
     if (limit != 0) {
         int state;
         pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
-        poll(s.p, s.n, limit);
+        sleep_in_poll(&s, limit, rest);
         pthread_setcancelstate(state, NULL);
         if (s.p[SLEEP_WAKE].revents != 0) {
             drain_wake(l);
@@ -327,10 +353,11 @@ static bool progress(struct loop *l, int timeout_ms, int fd)
     if (timeout_ms == 0) {
         return false;
     }
-    if (spin(l)) {
+    uint32_t rest = rest_us(l);
+    if (rest == 0 && spin(l)) {
         return true;
     }
-    sleep_on_links(l, timeout_ms, fd);
+    sleep_on_links(l, timeout_ms, fd, rest);
     return turn_once(l);
 }
 
@@ -415,8 +442,12 @@ static void thread_turn(struct loop *l)
 {
     bool busy = turn_once(l);
     give_way(l);
-    if (!busy && !spin(l)) {
-        sleep_on_links(l, -1, -1);
+    if (busy) {
+        return;
+    }
+    uint32_t rest = rest_us(l);
+    if (rest > 0 || !spin(l)) {
+        sleep_on_links(l, -1, -1, rest);
     }
 }
 

@@ -81,7 +81,8 @@ const char *uiw_version(void);
  *   ext=on|off     RFC 7306, Atomics and Immediate Data (default on). It is not negotiated: the peer has
  *                  to know them too, or ends the stream when the first comes
  *   ird=N ord=N    largest depths, 0..128 (default 32)
- *   spin=US        microseconds that the thread, or a blocking call, spins before it sleeps (default 20)
+ *   spin=US        microseconds that the thread, or a blocking call, spins before it sleeps (default 20);
+ *                  with more than 50 it also never rests to gather a peer's small segments
  *   rnr=SECONDS    a Send that meets no receive buffer: 0 ends the stream (RFC 5041 sec 7.1, default);
  *                  else it waits that long, TCP's window holding back the peer
  *   setup=SECONDS  limit of the connection's set-up (default 10)

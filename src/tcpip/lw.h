@@ -10,6 +10,7 @@
 #include "tcpip/link.h"
 #include "tcpip/net_base.h"
 #include "tcpip/net_txmem.h"
+#include "tcpip/rest.h"
 #include "tcpip/tcp_sender.h"
 #include "tcpip/vnet.h"
 
@@ -22,6 +23,7 @@ enum {
     LW_SEG_ITEMS = 128,    /* pieces of one segment: a frame of LINK_PIECES holds them */
     LW_AHEAD = 256 * 1024, /* queued beyond what the windows let go */
     LW_RX_BATCH = 64,
+    LW_RX_RESTED = 16, /* the first batch after a rest */
     LW_CONNECT_MS = 10000,
     LW_LINGER_MS = 60000,
     LW_TICK_MS = 5,
@@ -67,7 +69,8 @@ struct lw_net {
     struct capture *capture;              /* or NULL */
     struct link_tx tx;
     uint8_t tx_head[VNET_HDR_MAX];
-    uint32_t batch;               /* frames to take at the next turn */
+    uint32_t batch; /* frames to take at the next turn */
+    struct rest rest;
     uint32_t epoch, resumed, mtu; /* of the link, as far as handled */
     bool link_up;
     bool link_full;

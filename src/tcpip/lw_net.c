@@ -348,6 +348,14 @@ static bool lw_sleep(struct net *base)
     return net->link->ops->sleep(net->link, net->link_full);
 }
 
+static uint32_t lw_rest_us(struct net *base)
+{
+    struct lw_net *net = lw_net_of(base);
+    uint32_t us = rest_time(&net->rest, net_now_us());
+    net->batch = us > 0 ? LW_RX_RESTED : net->batch;
+    return us;
+}
+
 static void lw_woken(struct net *base)
 {
     struct lw_net *net = lw_net_of(base);
@@ -375,6 +383,7 @@ static const struct net_ops lw_ops = {
     .flush = lw_flush,
     .fd = lw_fd,
     .sleep = lw_sleep,
+    .rest_us = lw_rest_us,
     .woken = lw_woken,
     .timeout_ms = lw_timeout_ms,
     .listen = lw_listen,

@@ -150,6 +150,7 @@ void lw_tx_commit(struct net_stream *stream, uint32_t n, uint32_t unit)
     if (n == 0) {
         return;
     }
+    rest_over(&s->net->rest);
     bool begins = !s->tx_lent;
     if (begins) {
         net_txmem_mark(&s->tx_mem, n, unit);

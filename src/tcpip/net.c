@@ -128,6 +128,11 @@ int net_fd(const struct net *net)
     return net->ops->fd(net);
 }
 
+uint32_t net_rest_us(struct net *net)
+{
+    return net->ops->rest_us != NULL ? net->ops->rest_us(net) : 0;
+}
+
 bool net_sleep(struct net *net)
 {
     return list_empty(&net->ready) && list_empty(&net->later) && net->ops->sleep(net);

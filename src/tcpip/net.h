@@ -71,6 +71,10 @@ void net_flush(struct net *net);
 /* Something to wait on for reading when net_turn() has nothing to do; -1 for pair. */
 int net_fd(const struct net *net);
 
+/* When net_turn() had nothing to do: for how many us it pays to do something else before waiting on
+ * net_fd(), because many small frames are coming. 0: it does not. */
+uint32_t net_rest_us(struct net *net);
+
 /* Before sleeping on net_fd(): false when there is work already (turn again). After: net_woken(). */
 bool net_sleep(struct net *net);
 void net_woken(struct net *net);

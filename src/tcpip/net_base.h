@@ -29,6 +29,7 @@ struct net_ops {
     void (*flush)(struct net *net);
     int (*fd)(const struct net *net);
     bool (*sleep)(struct net *net);
+    uint32_t (*rest_us)(struct net *net); /* NULL: never */
     void (*woken)(struct net *net);
     int (*timeout_ms)(const struct net *net);
     int (*listen)(struct net *net, const struct sockaddr *addr, int backlog,

@@ -70,6 +70,7 @@ static void delay_ack(struct lw_stream *s, const struct tcp_hdr *hdr, const stru
     }
     s->rx_unacked += p->tot_len;
     s->rx_segments++;
+    rest_came(&s->net->rest, p->tot_len, s->base.emss);
     if (s->rx_unacked >= ACK_EVERY) {
         s->rx_unacked = 0;
     } else {
@@ -92,9 +93,12 @@ err_t uiw_lwip_tcp_in(struct tcp_pcb *pcb, struct tcp_hdr *hdr, u16_t optlen, u1
         take_ack(s, hdr, &o);
     }
     bool takes_space = p->tot_len > 0 || (TCPH_FLAGS(hdr) & TCP_FIN) != 0;
-    if (takes_space && seq_lt(pcb->rcv_nxt, hdr->seqno) && !lw_oos_admit(s)) {
-        tcp_ack_now(pcb);
-        return ERR_MEM;
+    if (takes_space && seq_lt(pcb->rcv_nxt, hdr->seqno)) {
+        rest_over(&s->net->rest);
+        if (!lw_oos_admit(s)) {
+            tcp_ack_now(pcb);
+            return ERR_MEM;
+        }
     }
     if (p->tot_len > 0) {
         delay_ack(s, hdr, p);
