@@ -45,16 +45,17 @@ static int connect_to_server(struct client *c)
 {
     const struct ping_options *o = c->o;
     struct uiw_conn_param param = {.ird = 1, .ord = 1};
+    char server[TOOL_ADDR_TEXT];
     struct uiw_event ev;
 
     if (uiw_connect(c->tool->events, c->end.qp, (const struct sockaddr *)&o->endpoint, &param,
                     &c->end.conn) != 0)
         return tool_fail("%s", uiw_error());
     if (!await_event(c, SETUP_MS, &ev))
-        return tool_fail("%s:%u: no answer", o->address, o->port);
+        return tool_fail("%s: no answer", tool_address_text(&o->endpoint, server));
     if (ev.type == UIW_EVENT_ESTABLISHED)
         return TOOL_OK;
-    return tool_fail("%s:%u: %s", o->address, o->port, ev.text);
+    return tool_fail("%s: %s", tool_address_text(&o->endpoint, server), ev.text);
 }
 
 static int lost(struct client *c, enum uiw_wc_status status)

@@ -48,17 +48,18 @@ static void show_progress(struct client *c)
 static int connect_to_server(struct client *c)
 {
     const struct stream_options *o = c->o;
+    char server[TOOL_ADDR_TEXT];
     struct uiw_event ev;
 
     if (uiw_connect(c->end.tool->events, c->end.qp, (const struct sockaddr *)&o->endpoint, NULL,
                     &c->end.conn) != 0)
         return tool_fail("%s", uiw_error());
     if (!stream_await_event(&c->end, SETUP_MS, &ev))
-        return tool_fail("%s:%u: no answer", o->address, o->port);
+        return tool_fail("%s: no answer", tool_address_text(&o->endpoint, server));
     if (ev.type != UIW_EVENT_ESTABLISHED)
-        return tool_fail("%s:%u: %s", o->address, o->port, ev.text);
+        return tool_fail("%s: %s", tool_address_text(&o->endpoint, server), ev.text);
     if (!stream_get_place(ev.private_data, ev.private_len, &c->remote_addr, &c->remote_key))
-        return tool_fail("%s:%u: not a uiw-stream server", o->address, o->port);
+        return tool_fail("%s: not a uiw-stream server", tool_address_text(&o->endpoint, server));
     return TOOL_OK;
 }
 

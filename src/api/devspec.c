@@ -86,13 +86,14 @@ static bool set_ip(struct devspec *s, const char *value)
 
 static bool set_gw(struct devspec *s, const char *value)
 {
-    return is_ip6(value) ? inet_pton(AF_INET6, value, &s->net.gw6) == 1
-                         : inet_pton(AF_INET, value, &s->net.gw) == 1;
+    return is_ip6(value) ? inet_pton(AF_INET6, value, &s->net.gw6) == 1 &&
+                               !IN6_IS_ADDR_UNSPECIFIED(&s->net.gw6)
+                         : inet_pton(AF_INET, value, &s->net.gw) == 1 && s->net.gw.s_addr != 0;
 }
 
 static bool set_mac(struct devspec *s, const char *value)
 {
-    unsigned m[6];
+    unsigned m[6], all = 0;
     int end = 0;
     if (sscanf(value, "%2x:%2x:%2x:%2x:%2x:%2x%n", &m[0], &m[1], &m[2], &m[3], &m[4], &m[5],
                &end) != 6 ||
@@ -101,8 +102,9 @@ static bool set_mac(struct devspec *s, const char *value)
     }
     for (int i = 0; i < 6; i++) {
         s->net.mac[i] = (uint8_t)m[i];
+        all |= m[i];
     }
-    return true;
+    return all != 0;
 }
 
 static bool set_mtu(struct devspec *s, const char *value)
@@ -332,20 +334,28 @@ static int set_name(struct devspec *s, const char *kind, const char *name)
                 kinds_text(ON_ALL, text));
 }
 
+/* Neither the network's own address nor its broadcast. */
+static bool is_host(uint32_t host, uint32_t mask)
+{
+    return (host & ~mask) != 0 && (host & ~mask) != ~mask;
+}
+
 static int check_ip4(const struct net_cfg *net)
 {
     char ip[INET_ADDRSTRLEN], gw[INET_ADDRSTRLEN];
     uint32_t host = ntohl(net->ip.s_addr), mask = ~0u << (32 - net->prefix);
+    uint32_t way = ntohl(net->gw.s_addr);
     inet_ntop(AF_INET, &net->ip, ip, sizeof ip);
     inet_ntop(AF_INET, &net->gw, gw, sizeof gw);
-    if (host >> 24 == 127 || host >> 28 >= 0xe || (host & ~mask) == 0 || (host & ~mask) == ~mask) {
+    if (host >> 24 == 127 || host >> 28 >= 0xe || !is_host(host, mask)) {
         return fail(EINVAL,
                     "device string: ip=%s/%u: expected the address of a host in its network", ip,
                     net->prefix);
     }
-    if (net->gw.s_addr != 0 && ((ntohl(net->gw.s_addr) ^ host) & mask) != 0) {
-        return fail(EINVAL, "device string: gw=%s: expected an address in the network of ip=%s/%u",
-                    gw, ip, net->prefix);
+    if (way != 0 && (((way ^ host) & mask) != 0 || way == host || !is_host(way, mask))) {
+        return fail(EINVAL,
+                    "device string: gw=%s: expected another host in the network of ip=%s/%u", gw,
+                    ip, net->prefix);
     }
     return 0;
 }
@@ -367,11 +377,12 @@ static int check_ip6(const struct net_cfg *net)
         return fail(EINVAL, "device string: ip=%s/%u: expected the address of a host", ip,
                     net->prefix6);
     }
-    if (!IN6_IS_ADDR_UNSPECIFIED(&net->gw6) && !IN6_IS_ADDR_LINKLOCAL(&net->gw6) &&
-        !same_net6(&net->gw6, &net->ip6, net->prefix6)) {
+    if (!IN6_IS_ADDR_UNSPECIFIED(&net->gw6) &&
+        (IN6_ARE_ADDR_EQUAL(&net->gw6, &net->ip6) ||
+         (!IN6_IS_ADDR_LINKLOCAL(&net->gw6) && !same_net6(&net->gw6, &net->ip6, net->prefix6)))) {
         return fail(EINVAL,
-                    "device string: gw=%s: expected a link-local address or one in the network of "
-                    "ip=%s/%u",
+                    "device string: gw=%s: expected a link-local address or another host in the "
+                    "network of ip=%s/%u",
                     gw, ip, net->prefix6);
     }
     return 0;
@@ -402,18 +413,20 @@ static int check_sock(struct net_cfg *net)
     if (four + six + (n > 0) > 1) {
         return fail(EINVAL, "device string: sock: expected one address, not several");
     }
-    if (n == 0) {
-        return 0;
+    snprintf(ip, sizeof ip, "%.*s", (int)n, net->name);
+    if (n >= sizeof ip || (n > 0 && inet_pton(AF_INET, ip, &net->ip) != 1 &&
+                           inet_pton(AF_INET6, ip, &net->ip6) != 1)) {
+        return fail(EINVAL, "device string: sock:%s: expected nothing, or an IPv4 or IPv6 address",
+                    net->name);
     }
-    if (n < sizeof ip) {
-        memcpy(ip, net->name, n);
-        ip[n] = '\0';
-        if (inet_pton(AF_INET, ip, &net->ip) == 1 || inet_pton(AF_INET6, ip, &net->ip6) == 1) {
-            return 0;
-        }
+    if (IN6_IS_ADDR_LINKLOCAL(&net->ip6) && net->name[n] == '\0') {
+        inet_ntop(AF_INET6, &net->ip6, ip, sizeof ip);
+        return fail(EINVAL,
+                    "device string: sock: %s is link-local, expected its interface as well, as "
+                    "sock:%s%%eth0",
+                    ip, ip);
     }
-    return fail(EINVAL, "device string: sock:%s: expected nothing, or an IPv4 or IPv6 address",
-                net->name);
+    return 0;
 }
 
 static int parse_parts(char *text, struct devspec *out)
