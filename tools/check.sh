@@ -151,6 +151,13 @@ says 1 "cc=none is refused by the kernel" "$PING" -s --device sock:,cc=none
 says 1 "cc= is for sock only" "$PING" -s --device "$A,cc=cubic"
 says 1 "gw= is for tap pcap shm pair only" "$PING" -s --device sock:,gw=198.18.0.9
 says 1 "no interface of this host" "$PING" -s --device sock:198.18.99.99
+says 1 "link-local, expected its interface" "$PING" -s --device sock:fe80::1
+if [[ -e /proc/net/if_inet6 ]]; then
+    says 1 "\[::1\]:1: connection refused" "$PING" -c -a ::1 -p 1 --device sock:
+    says 1 "\[::1\]:1: connection refused" "$STREAM" -c -a ::1 -p 1 --device sock:
+fi
+# --timeout is the limit of the set-up, too.
+says 1 "set-up limit" timeout 30 "$PING" -c -a 198.19.0.1 --timeout 1 --device "$B,gw=198.18.0.7"
 says 0 "Usage" "$PING" --help
 says 0 "uiw-ping 0" "$PING" --version
 says 2 "not a size" "$STREAM" -c -a 198.18.0.1 -S 1

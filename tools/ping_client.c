@@ -8,10 +8,10 @@
 #include "ping_stats.h"
 
 enum {
-    TURN_MS = 100,    /* how often a wait looks whether the user wants to stop */
-    SETUP_MS = 60000, /* the device's own limit comes first, unless it was set higher */
-    CLOSE_MS = 5000,  /* for the other end to close as well, and for news of a lost one */
-    GRACE_MS = 1000,  /* for the ping under way when the user wants to stop */
+    TURN_MS = 100,      /* how often a wait looks whether the user wants to stop */
+    SETUP_MS = 4000000, /* the device's own limit, an hour at most, comes first */
+    CLOSE_MS = 5000,    /* for the other end to close as well, and for news of a lost one */
+    GRACE_MS = 1000,    /* for the ping under way when the user wants to stop */
 };
 
 struct client {

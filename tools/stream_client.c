@@ -8,7 +8,7 @@
 #include "stream.h"
 
 enum {
-    SETUP_MS = 60000,   /* the device's own limit comes first, unless it was set higher */
+    SETUP_MS = 4000000, /* the device's own limit, an hour at most, comes first */
     SILENCE_MS = 10000, /* without any completion */
     STAMP_EVERY = 4096, /* octets: what changes in the data from lap to lap */
     PAGES_NS = 200000000,

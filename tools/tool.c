@@ -184,6 +184,28 @@ static int open_parts(struct tool *t, uint32_t cqe)
     return r;
 }
 
+char *tool_with_key(char *spec, const char *key, const char *value)
+{
+    size_t size = strlen(spec) + strlen(key) + strlen(value) + 3;
+    char *longer = malloc(size);
+
+    if (longer != NULL)
+        snprintf(longer, size, "%s,%s=%s", spec, key, value);
+    free(spec);
+    return longer;
+}
+
+char *tool_with_setup(char *spec, unsigned seconds)
+{
+    char value[16];
+
+    if (spec == NULL || spec[0] == '\0' || seconds == TOOL_TIMEOUT_S ||
+        strstr(spec, ",setup=") != NULL)
+        return spec;
+    snprintf(value, sizeof value, "%u", seconds);
+    return tool_with_key(spec, "setup", value);
+}
+
 int tool_open(struct tool *t, const char *spec, uint32_t cqe)
 {
     struct uiw_device_attr attr;

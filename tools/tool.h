@@ -38,6 +38,14 @@ bool tool_address(const char *text, uint16_t port, struct sockaddr_storage *out)
 enum { TOOL_ADDR_TEXT = 56 };
 const char *tool_address_text(const struct sockaddr_storage *addr, char *text);
 
+/* The device string with ",KEY=VALUE" behind it; frees spec. NULL: no memory. */
+char *tool_with_key(char *spec, const char *key, const char *value);
+
+/* The same with the limit of a connection's set-up, unless spec has one or seconds is the default.
+ * Takes NULL for "no memory" as well. */
+enum { TOOL_TIMEOUT_S = 10 };
+char *tool_with_setup(char *spec, unsigned seconds);
+
 /* Opens spec, or what UIW_DEVICE names when spec is NULL, and what goes with it. On failure has said
  * why, and tool_close() cleans up. */
 int tool_open(struct tool *t, const char *spec, uint32_t cqe);

@@ -1,8 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* uiw-perf: bandwidth and latency. See perf/perf.h. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "perf/out.h"
+
+/* Told before the runs, not behind them. */
+static int check_file(const char *name)
+{
+    int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+
+    if (fd < 0)
+        return tool_fail("%s: %s", name, strerror(errno));
+    close(fd);
+    return TOOL_OK;
+}
 
 int main(int argc, char **argv)
 {
@@ -13,8 +28,12 @@ int main(int argc, char **argv)
 
     tool_init("uiw-perf");
     r = perf_parse(argc, argv, &o);
-    if (r == TOOL_OK && o.plot_file != NULL && !o.server)
-        r = plot_check(&o);
+    if (r == TOOL_OK && o.plot_file != NULL)
+        r = plot_check();
+    if (r == TOOL_OK && o.plot_file != NULL)
+        r = check_file(o.plot_file);
+    if (r == TOOL_OK && o.json_file != NULL)
+        r = check_file(o.json_file);
     if (r != TOOL_OK)
         return r;
     spec = perf_device(&o);

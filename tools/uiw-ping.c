@@ -3,6 +3,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ping.h"
 
@@ -112,20 +113,32 @@ static int parse(int argc, char **argv, struct ping_options *o)
     return TOOL_OK;
 }
 
+/* NULL: what the environment names, if it does. To be freed. */
+static char *device(const struct ping_options *o)
+{
+    const char *given = o->device != NULL ? o->device : getenv("UIW_DEVICE");
+
+    return given != NULL ? tool_with_setup(strdup(given), o->timeout_s) : NULL;
+}
+
 int main(int argc, char **argv)
 {
-    struct ping_options o = {.port = PING_PORT, .size = PING_SIZE_DEFAULT, .timeout_s = 10};
+    struct ping_options o = {
+        .port = PING_PORT, .size = PING_SIZE_DEFAULT, .timeout_s = TOOL_TIMEOUT_S};
     struct tool tool;
+    char *spec;
     int r;
 
     tool_init("uiw-ping");
     r = parse(argc, argv, &o);
     if (r != TOOL_OK)
         return r;
-    r = tool_open(&tool, o.device, PING_CQE);
+    spec = device(&o);
+    r = tool_open(&tool, spec, PING_CQE);
     if (r == TOOL_OK)
         r = o.server ? ping_server(&tool, &o) : ping_client(&tool, &o);
     tool_close(&tool);
+    free(spec);
     if (fflush(stdout) != 0 && r == TOOL_OK)
         r = tool_fail("cannot write the output");
     return r;

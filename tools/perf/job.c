@@ -86,17 +86,6 @@ uint64_t perf_memory(const struct perf_job *job)
     return (uint64_t)job->threads * job->qps * perf_area(job) * (job->check ? 3 : 2);
 }
 
-static char *with_key(char *spec, const char *key, const char *value)
-{
-    size_t size = strlen(spec) + strlen(key) + strlen(value) + 3;
-    char *longer = malloc(size);
-
-    if (longer != NULL)
-        snprintf(longer, size, "%s,%s=%s", spec, key, value);
-    free(spec);
-    return longer;
-}
-
 char *perf_device(const struct perf_options *o)
 {
     const struct {
@@ -112,10 +101,11 @@ char *perf_device(const struct perf_options *o)
     spec = strdup(given);
     for (size_t i = 0; spec != NULL && i < sizeof keys / sizeof keys[0]; i++) {
         if (keys[i].value != NULL)
-            spec = with_key(spec, keys[i].key, keys[i].value);
+            spec = tool_with_key(spec, keys[i].key, keys[i].value);
     }
     if (spec != NULL && strstr(spec, ",rnr=") == NULL)
-        spec = with_key(spec, "rnr", "600");
+        spec = tool_with_key(spec, "rnr", "600");
+    spec = tool_with_setup(spec, o->timeout_s);
     if (spec == NULL)
         tool_fail("no memory");
     return spec;

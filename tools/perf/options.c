@@ -260,6 +260,10 @@ static int take_operation(char **words, int n, struct perf_options *o)
         return tool_misused("%s: what is this?", words[3]);
     if (op < 3 && o->atomic_given)
         return tool_misused("-A is for atomic");
+    if ((op == 0 || op == 2) && o->job.outs > 0)
+        return tool_misused("-o is for read and atomic");
+    if ((op == 1 || op == 3) && o->job.max_inline > 0)
+        return tool_misused("-I is for write and send");
     if (op < 3)
         o->job.op = (enum perf_op)op;
     else if (!o->atomic_given)
@@ -335,27 +339,56 @@ static int finish_server(int n, char **words, struct perf_options *o)
 {
     if (n > 1)
         return tool_misused("%s: what is this?", words[1]);
-    o->server = true;
     if (!tool_address(o->address != NULL ? o->address : "::", o->port, &o->endpoint))
         return tool_misused("--bind %s: not an IP address", o->address);
     return TOOL_OK;
 }
 
+static bool is_of_server(int opt)
+{
+    return opt == 'B' || opt == OPT_MEMORY;
+}
+
+static bool is_of_both(int opt)
+{
+    return opt == 'd' || opt == 'p' || opt == OPT_CRC || opt == OPT_MARKERS ||
+           opt == OPT_PROGRESS || opt == OPT_TIMEOUT;
+}
+
+/* An option of the other end would do nothing: given is one that was, or 0. */
+static int misplaced(int given, const char *end)
+{
+    const struct option *l = long_options;
+
+    while (l->val != given)
+        l++;
+    return given == 0 ? TOOL_OK : tool_misused("--%s is for the %s", l->name, end);
+}
+
 int perf_parse(int argc, char **argv, struct perf_options *o)
 {
-    int opt, r = TOOL_OK;
+    int opt, r = TOOL_OK, of_client = 0, of_server = 0;
 
     *o = (struct perf_options){.port = PERF_PORT,
-                               .timeout_s = 10,
+                               .timeout_s = TOOL_TIMEOUT_S,
                                .max_memory = UINT64_C(2) << 30,
                                .job = {.threads = 1, .qps = 1}};
-    while (r == TOOL_OK && (opt = getopt_long(argc, argv, short_options, long_options, NULL)) >= 0)
+    while (r == TOOL_OK &&
+           (opt = getopt_long(argc, argv, short_options, long_options, NULL)) >= 0) {
         r = take(opt, optarg, o);
+        if (is_of_server(opt))
+            of_server = opt;
+        else if (!is_of_both(opt))
+            of_client = opt;
+    }
     if (r != TOOL_OK)
         return r;
     if (optind == argc)
         return tool_misused("what to do? server, write, read, send or atomic");
-    if (strcmp(argv[optind], "server") == 0)
-        return finish_server(argc - optind, argv + optind, o);
-    return finish_client(argv + optind, argc - optind, o);
+    o->server = strcmp(argv[optind], "server") == 0;
+    r = o->server ? misplaced(of_client, "client") : misplaced(of_server, "server");
+    if (r != TOOL_OK)
+        return r;
+    return o->server ? finish_server(argc - optind, argv + optind, o)
+                     : finish_client(argv + optind, argc - optind, o);
 }

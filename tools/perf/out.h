@@ -30,8 +30,8 @@ void table_line(const struct report *r, const struct perf_line *line);
 /* TOOL_OK, or has said why not. */
 int json_write(const struct report *r);
 
-/* Before the runs: is there a gnuplot, and can the file be written? */
-int plot_check(const struct perf_options *o);
+/* Before the runs: is there a gnuplot? */
+int plot_check(void);
 int plot_write(const struct report *r);
 
 #endif

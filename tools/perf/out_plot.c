@@ -33,17 +33,11 @@ static bool installed(void)
     return false;
 }
 
-int plot_check(const struct perf_options *o)
+int plot_check(void)
 {
-    int fd;
-
-    if (!installed())
-        return tool_fail("--plot needs gnuplot, which is not installed (Debian: gnuplot-nox)");
-    fd = open(o->plot_file, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return tool_fail("%s: %s", o->plot_file, strerror(errno));
-    close(fd);
-    return TOOL_OK;
+    return installed() ? TOOL_OK
+                       : tool_fail("--plot needs gnuplot, which is not installed (Debian: "
+                                   "gnuplot-nox)");
 }
 
 /* --- what gnuplot is told --- */

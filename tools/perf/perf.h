@@ -74,7 +74,7 @@ struct perf_options {
 int perf_parse(int argc, char **argv, struct perf_options *o);
 
 /* The device string with the keys that uiw-perf adds: rnr, so that Sends wait for receives, and those
- * of --crc, --markers and --progress. NULL, and has said why, when there is none. To be freed. */
+ * of --timeout, --crc, --markers and --progress. NULL, and has said why, when there is none. To be freed. */
 char *perf_device(const struct perf_options *o);
 
 /* "write bandwidth", "fetch-and-add latency" */
