@@ -157,7 +157,24 @@ if [[ -e /proc/net/if_inet6 ]]; then
     says 1 "\[::1\]:1: connection refused" "$STREAM" -c -a ::1 -p 1 --device sock:
 fi
 # --timeout is the limit of the set-up, too.
-says 1 "set-up limit" timeout 30 "$PING" -c -a 198.19.0.1 --timeout 1 --device "$B,gw=198.18.0.7"
+says 1 "set-up limit" "$PING" -c -a 198.19.0.1 --timeout 1 --device "$B,gw=198.18.0.7"
+# A server whose interface is removed does not wait for clients for ever. Root, and a network of its own.
+gone() {
+    local rc=0
+    : >"$DIR/server"
+    timeout 60 unshare -n bash -c 'ip tuntap add t0 mode tap && ip link set t0 up
+        "$@" --device tap:t0,ip=198.18.0.1/24 &
+        until grep -q "listening on" "$0"; do sleep 0.02; done
+        ip link del t0
+        wait $!' "$DIR/out" "$@" >"$DIR/out" 2>&1 || rc=$?
+    [[ $rc -eq 1 ]] && grep -q "^${1##*/}: .*the device has failed" "$DIR/out"
+    check "${1##*/} ${*:2}, its interface removed" $?
+}
+if unshare -n ip tuntap add t0 mode tap 2>/dev/null; then
+    gone "$PING" -s
+    gone "$PING" -s -P
+    gone "$STREAM" -s
+fi
 says 0 "Usage" "$PING" --help
 says 0 "uiw-ping 0" "$PING" --version
 says 2 "not a size" "$STREAM" -c -a 198.18.0.1 -S 1

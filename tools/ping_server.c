@@ -231,8 +231,11 @@ static int serve(struct server *s)
             return TOOL_FAILED;
         if (n == 0)
             reap(s);
-        if (!tool_event(s->tool, &ev))
+        if (!tool_event(s->tool, &ev)) {
+            if (n == 0 && tool_device_lost(s->tool))
+                return TOOL_FAILED;
             continue;
+        }
         while ((n = tool_completion(s->tool, &wc)) > 0)
             on_completion(s, &wc);
         on_event(s, &ev);

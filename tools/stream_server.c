@@ -98,6 +98,8 @@ static int serve(struct server *s)
             while (tool_completion(t, &wc) > 0)
                 on_completion(s, &wc);
             on_event(s, &ev);
+        } else if (tool_device_lost(t)) {
+            return TOOL_FAILED;
         }
     }
     return s->result;

@@ -257,6 +257,20 @@ int tool_event(struct tool *t, struct uiw_event *ev)
     return uiw_event_get(t->events, ev) == 0;
 }
 
+bool tool_device_lost(struct tool *t)
+{
+    struct pollfd fd = {.fd = uiw_async_fd(t->dev), .events = POLLIN};
+    struct uiw_async_event ev;
+
+    while (poll(&fd, 1, 0) > 0 && uiw_async_get(t->dev, &ev) == 0) {
+        if (ev.type == UIW_ASYNC_DEVICE_FATAL) {
+            tool_fail("%s", ev.text);
+            return true;
+        }
+    }
+    return false;
+}
+
 static int spin(struct tool *t, struct uiw_wc *wc)
 {
     uint64_t end = tool_now_ns() + SPIN_NS;

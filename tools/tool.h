@@ -60,6 +60,10 @@ int tool_wait(struct tool *t, struct uiw_wc *wc, int ms);
 int tool_completion(struct tool *t, struct uiw_wc *wc);
 int tool_event(struct tool *t, struct uiw_event *ev);
 
+/* Whether the device has failed, as when its interface was removed: nobody will come any more. Has said so
+ * then. For when there is neither a completion nor an event. */
+bool tool_device_lost(struct tool *t);
+
 /* A monotonic clock. */
 uint64_t tool_now_ns(void);
 

@@ -361,6 +361,22 @@ def interruptions():
         server.process.returncode = 0
     done = run("write", "bw", "--timeout", "2", limit=60)
     report("no server", None if done.returncode == 1 and done.stderr.count("\n") == 1 else done)
+    interface_removed()
+
+
+def interface_removed():
+    """Needs root: a network of its own."""
+    add = ["unshare", "-n", "ip", "tuntap", "add", "t0", "mode", "tap"]
+    if not shutil.which("unshare") or not shutil.which("ip") or subprocess.run(
+            add, stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        print("skipped: an interface that is removed, no root")
+        return
+    script = """ip tuntap add t0 mode tap && ip link set t0 up
+        { read -r line; ip link del t0; cat; } < <("$@") ; wait $!"""
+    done = subprocess.run(["unshare", "-n", "bash", "-c", script, "-", PERF, "server", "-d",
+                           f"tap:t0,ip={A}/24"], capture_output=True, text=True, timeout=60)
+    report("interface removed", None if done.returncode == 1 and
+           "uiw-perf: here: the device has failed" in done.stderr else done)
 
 
 PARTS = {"operations": operations, "agreements": agreements, "table": table,

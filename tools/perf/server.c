@@ -150,6 +150,8 @@ int perf_server(struct tool *t, const struct perf_options *o)
         n = tool_wait(t, &wc, PERF_TURN_MS);
         if (tool_event(t, &ev))
             on_event(t, o, &ev);
+        else if (n == 0 && tool_device_lost(t))
+            n = -1;
     }
     (void)uiw_listener_destroy(listener);
     return n < 0 ? TOOL_FAILED : TOOL_OK;
