@@ -325,7 +325,8 @@ static int connect_fd(int fd, const union net_addr *to)
 /* A connection that cannot even be tried fails like one that was: by its event. */
 static int connect_start(struct sock_net *net, struct sock_stream *s)
 {
-    int fd, r = open_socket(net, s->base.remote.sa.sa_family, &fd);
+    int fd = -1;
+    int r = open_socket(net, s->base.remote.sa.sa_family, &fd);
     if (r != 0) {
         return r;
     }
