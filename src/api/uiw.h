@@ -70,7 +70,8 @@ const char *uiw_version(void);
  *   vlan=ID        1..4094: frames go out, and count coming in, with the IEEE 802.1Q tag of that VLAN
  *   capture=FILE   all that is sent and received goes to that pcapng file, for uiw-dump and Wireshark;
  *                  the environment's UIW_PCAP is the same for all devices without that key. Devices of one
- *                  process may share a file; %p in its name is the process id. It slows everything down, and has the data in clear text
+ *                  process may share a file; %p in its name is the process id. Frames of a VLAN are in it without
+ *                  their tag. It slows everything down, and has the data in clear text
  *   progress=threaded|polled  who turns the protocol loop (default threaded): a thread of the library,
  *                             or only the threads that call uiw_cq_poll(), uiw_progress() and the
  *                             blocking calls
