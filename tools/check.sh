@@ -175,6 +175,11 @@ if unshare -n ip tuntap add t0 mode tap 2>/dev/null; then
     gone "$PING" -s -P
     gone "$STREAM" -s
 fi
+# A client that is interrupted while it connects ends at once; its device would take a minute.
+for tool in "$PING" "$STREAM"; do
+    says 1 "${tool##*/}: 198.18.0.1:[0-9]*: interrupted" bash -c '"$@" & p=$!; sleep 1; kill -TERM $p; wait $p' - \
+        "$tool" -c -a 198.18.0.1 --device "$B,setup=60"
+done
 says 0 "Usage" "$PING" --help
 says 0 "uiw-ping 0" "$PING" --version
 says 2 "not a size" "$STREAM" -c -a 198.18.0.1 -S 1

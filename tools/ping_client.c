@@ -45,14 +45,18 @@ static int connect_to_server(struct client *c)
 {
     const struct ping_options *o = c->o;
     struct uiw_conn_param param = {.ird = 1, .ord = 1};
+    uint64_t last = deadline_ns(SETUP_MS);
     char server[TOOL_ADDR_TEXT];
     struct uiw_event ev;
 
     if (uiw_connect(c->tool->events, c->end.qp, (const struct sockaddr *)&o->endpoint, &param,
                     &c->end.conn) != 0)
         return tool_fail("%s", uiw_error());
-    if (!await_event(c, SETUP_MS, &ev))
-        return tool_fail("%s: no answer", tool_address_text(&o->endpoint, server));
+    while (!await_event(c, TURN_MS, &ev)) {
+        if (tool_stopped() || tool_now_ns() > last)
+            return tool_fail("%s: %s", tool_address_text(&o->endpoint, server),
+                             tool_stopped() ? "interrupted" : "no answer");
+    }
     if (ev.type == UIW_EVENT_ESTABLISHED)
         return TOOL_OK;
     return tool_fail("%s: %s", tool_address_text(&o->endpoint, server), ev.text);

@@ -48,14 +48,18 @@ static void show_progress(struct client *c)
 static int connect_to_server(struct client *c)
 {
     const struct stream_options *o = c->o;
+    uint64_t last = tool_now_ns() + SETUP_MS * UINT64_C(1000000);
     char server[TOOL_ADDR_TEXT];
     struct uiw_event ev;
 
     if (uiw_connect(c->end.tool->events, c->end.qp, (const struct sockaddr *)&o->endpoint, NULL,
                     &c->end.conn) != 0)
         return tool_fail("%s", uiw_error());
-    if (!stream_await_event(&c->end, SETUP_MS, &ev))
-        return tool_fail("%s: no answer", tool_address_text(&o->endpoint, server));
+    while (!stream_await_event(&c->end, STREAM_TURN_MS, &ev)) {
+        if (tool_stopped() || tool_now_ns() > last)
+            return tool_fail("%s: %s", tool_address_text(&o->endpoint, server),
+                             tool_stopped() ? "interrupted" : "no answer");
+    }
     if (ev.type != UIW_EVENT_ESTABLISHED)
         return tool_fail("%s: %s", tool_address_text(&o->endpoint, server), ev.text);
     if (!stream_get_place(ev.private_data, ev.private_len, &c->remote_addr, &c->remote_key))
