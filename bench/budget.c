@@ -97,6 +97,19 @@ static void connect_ends(void)
     try(uiw_listener_destroy(listener));
 }
 
+/* In order, or the wire's files stay behind. */
+static void close_end(struct end *e)
+{
+    try(uiw_conn_destroy(e->conn));
+    try(uiw_qp_destroy(e->qp));
+    try(uiw_cq_destroy(e->cq));
+    try(uiw_mr_dereg(e->mr));
+    try(uiw_pd_destroy(e->pd));
+    try(uiw_event_channel_destroy(e->events));
+    try(uiw_device_close(e->dev));
+    free(e->memory);
+}
+
 static void check(const struct uiw_wc *wc, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -213,5 +226,7 @@ int main(int argc, char **argv)
     work(2 * DEPTH); /* windows open, buffers are there */
     measured(count);
     printf("%" PRIu64 "\n", count);
+    close_end(&client);
+    close_end(&server);
     return 0;
 }

@@ -68,6 +68,15 @@ static void open_end(struct end *e, const char *keys, int host)
     try(uiw_cq_create(e->dev, CQE, NULL, NULL, &e->cq));
 }
 
+/* In order, or the wire's files stay behind. */
+static void close_end(struct end *e)
+{
+    try(uiw_cq_destroy(e->cq));
+    try(uiw_pd_destroy(e->pd));
+    try(uiw_event_channel_destroy(e->events));
+    try(uiw_device_close(e->dev));
+}
+
 static struct uiw_qp *new_qp(struct end *e)
 {
     struct uiw_qp_attr attr = {.send_cq = e->cq,
@@ -150,6 +159,9 @@ static void idle(unsigned count)
     for (unsigned i = 0; i < count; i++) {
         tear_down(&s[i]);
     }
+    tear_down(&warm[0]);
+    await(&server, UIW_EVENT_DISCONNECTED);
+    tear_down(&warm[1]);
     printf("{\"connections\": %u, \"kib_per_end\": %.2f, \"per_second\": %.0f}\n", count, kib,
            count / took);
     free(c);
@@ -175,5 +187,8 @@ int main(int argc, char **argv)
     } else {
         setup((unsigned)count);
     }
+    try(uiw_listener_destroy(listener));
+    close_end(&client);
+    close_end(&server);
     return 0;
 }
