@@ -320,9 +320,8 @@ static void test_checksums(void **state)
 static void test_down_and_up(void **state)
 {
     (void)state;
-    enum { MUCH = 64 << 20 };
     struct two t = {.net = {open_pcap(KERNEL_DEV, "198.18.0.11"), open_pcap(OUR_DEV, OUR_IP)}};
-    join(&t, OUR_IP, MUCH);
+    join(&t, OUR_IP, FOR_EVER);
     assert_true(until_both(&t, got_some, &t.n[1], 20000));
     for (int i = 0; i < 3; i++) {
         sh("ip link set " OUR_DEV " down");
@@ -331,7 +330,7 @@ static void test_down_and_up(void **state)
         sh("ip link set " OUR_DEV " up");
         until_both(&t, never, NULL, 300);
     }
-    ends_well(&t, MUCH);
+    ends_whole(&t);
     close_both(&t);
     sh("ip addr flush dev " KERNEL_DEV);
     sh("ip link del " KERNEL_DEV);
@@ -342,10 +341,9 @@ static void test_down_and_up(void **state)
 static void test_mtu_change(void **state)
 {
     (void)state;
-    enum { MUCH = 64 << 20 };
     set_mtu(4000);
     struct two t = {.net = {open_pcap(KERNEL_DEV, "198.18.0.11"), open_pcap(OUR_DEV, OUR_IP)}};
-    join(&t, OUR_IP, MUCH);
+    join(&t, OUR_IP, FOR_EVER);
     assert_true(until_both(&t, got_some, &t.n[1], 20000));
     assert_int_equal(net_emss(t.n[0].s), emss_at(4000));
     set_mtu(1400);
@@ -356,7 +354,7 @@ static void test_mtu_change(void **state)
     set_mtu(9000);
     until_both(&t, never, NULL, 500);
     assert_int_equal(net_emss(t.n[0].s), emss_at(4000)); /* what the peer had said */
-    ends_well(&t, MUCH);
+    ends_whole(&t);
     close_both(&t);
     set_mtu(1500);
 }
@@ -366,7 +364,7 @@ static void test_goes_away(void **state)
 {
     (void)state;
     struct two t = {.net = {open_pcap(KERNEL_DEV, "198.18.0.11"), open_pcap(OUR_DEV, OUR_IP)}};
-    join(&t, OUR_IP, 1u << 30);
+    join(&t, OUR_IP, FOR_EVER);
     assert_true(until_both(&t, got_some, &t.n[1], 20000));
     sh("ip link del " OUR_DEV);
     assert_true(until_both(&t, was_closed, &t.n[0], 3000));
