@@ -273,7 +273,10 @@ void sender_decide(struct tcp_sender *s, uint64_t now)
         return;
     }
     s->pending = false;
-    if (s->news.twice > 0) {
+    /* Not after a timeout: what arrives then meets an empty path, and its answer may come sooner than any
+     * before without being that of the first transmission. To take that for an undue timeout would mean one
+     * segment for each of them. */
+    if (s->news.twice > 0 && s->state != SENDER_TIMEOUT) {
         take_twice(s);
     }
     /* Octets that only the timer took for lost did arrive: it was too fast (RFC 5682 sec 3). */
