@@ -344,6 +344,20 @@ static void test_timeout_in_vain(void **state)
     assert_int_equal(resend(), 0);
 }
 
+/* What is sent again meets an empty path: its answer comes sooner than any before, and is one all the same. */
+static void test_timeout_on_empty_path(void **state)
+{
+    (void)state;
+    under_way(30);
+    run_out();
+    assert_int_equal(resend(), 1);
+    now += s.board.min_rtt / 10;
+    ack(11);
+    assert_int_equal(s.state, SENDER_TIMEOUT);
+    assert_int_equal(s.board.lost, 19 * MSS);
+    assert_int_equal(resend(), 2);
+}
+
 /* A retransmission that is lost as well is found by what was sent after it. */
 static void test_lost_again(void **state)
 {
@@ -368,12 +382,19 @@ int main(void)
 {
     cmocka_set_test_filter(getenv("UIW_TEST"));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rtt),           cmocka_unit_test(test_enters_recovery),
-        cmocka_unit_test(test_many_losses),   cmocka_unit_test(test_reordering),
-        cmocka_unit_test(test_undo_by_dsack), cmocka_unit_test(test_tail),
-        cmocka_unit_test(test_probe_mends),   cmocka_unit_test(test_probe_in_vain),
-        cmocka_unit_test(test_timeout),       cmocka_unit_test(test_timeout_in_vain),
-        cmocka_unit_test(test_lost_again),    cmocka_unit_test(test_expire),
+        cmocka_unit_test(test_rtt),
+        cmocka_unit_test(test_enters_recovery),
+        cmocka_unit_test(test_many_losses),
+        cmocka_unit_test(test_reordering),
+        cmocka_unit_test(test_undo_by_dsack),
+        cmocka_unit_test(test_tail),
+        cmocka_unit_test(test_probe_mends),
+        cmocka_unit_test(test_probe_in_vain),
+        cmocka_unit_test(test_timeout),
+        cmocka_unit_test(test_timeout_in_vain),
+        cmocka_unit_test(test_lost_again),
+        cmocka_unit_test(test_expire),
+        cmocka_unit_test(test_timeout_on_empty_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
