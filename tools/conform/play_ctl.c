@@ -142,15 +142,6 @@ static bool await_answers(struct play *p)
     return ok;
 }
 
-static bool ask_twice(struct play *p, const char *text, char *answer, size_t room)
-{
-    if (play_ask(p, text, answer, room)) {
-        return true;
-    }
-    play_wait(p, RECOVER_MS);
-    return play_ask(p, text, answer, room);
-}
-
 bool play_case(struct play *p, const struct script_line *l)
 {
     struct transport *tr = p->cfg->tr;
@@ -173,9 +164,12 @@ bool play_case(struct play *p, const struct script_line *l)
     if (p->initiator) {
         snprintf(text + n, sizeof text - (size_t)n, " to=%s:%u", ip, tr->my_port);
     }
-    /* What the file before this one did to it may be over soon. */
-    if (!ask_twice(p, text, answer, sizeof answer)) {
-        return play_fail(p, l, "the responder does not answer");
+    if (!play_ask(p, text, answer, sizeof answer)) {
+        /* What the file before this one did to it may be over soon. */
+        play_wait(p, RECOVER_MS);
+        if (!play_ask(p, text, answer, sizeof answer)) {
+            return play_fail(p, l, "the responder does not answer");
+        }
     }
     if (strncmp(answer, "ok", 2) != 0) {
         return play_skip(p, l, "the tested end cannot do it: %s", answer);
@@ -196,8 +190,7 @@ bool play_do(struct play *p, const struct script_line *l)
     }
     int n = snprintf(text, sizeof text, "do %u", p->now_no);
     join(l, text + n, sizeof text - (size_t)n);
-    /* Should the first have been heard after all, what it did twice is seen on the wire. */
-    if (!ask_twice(p, text, answer, sizeof answer)) {
+    if (!play_ask(p, text, answer, sizeof answer)) {
         return play_fail(p, l, "the responder does not answer");
     }
     return strncmp(answer, "ok", 2) == 0 ||
