@@ -230,6 +230,7 @@ static int shm_tx(struct link *l, struct link_tx *tx)
     if (shm_tx_post(&m->tx, slot, tx->len)) {
         signal_peer(m);
     }
+    s->broken |= shm_tx_collect(&m->tx) < 0;
     return 0;
 }
 

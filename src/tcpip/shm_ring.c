@@ -49,7 +49,7 @@ static int take_returned(struct shm_tx *tx)
 
 int shm_tx_slot(struct shm_tx *tx, uint32_t *slot)
 {
-    int r = take_returned(tx);
+    int r = tx->free_count == 0 ? take_returned(tx) : 0;
     if (r != 0) {
         return r;
     }
@@ -60,14 +60,22 @@ int shm_tx_slot(struct shm_tx *tx, uint32_t *slot)
     return 1;
 }
 
+int shm_tx_collect(struct shm_tx *tx)
+{
+    return take_returned(tx);
+}
+
 bool shm_tx_post(struct shm_tx *tx, uint32_t slot, uint32_t len)
 {
     tx->free_count--;
     tx->away |= (uint64_t)1 << slot;
-    /* Sequentially consistent, as the consumer's announcement: either it sees the frame when it
-     * looks again before it sleeps, or this sees that it sleeps. */
-    atomic_store(&tx->way->posted[tx->posts % SHM_SLOTS], word_of(tx->posts, slot, len));
+    /* The fence orders this with the consumer's announcement: either it sees the frame when it looks again
+     * before it sleeps, or this sees that it sleeps. It comes after the store, which so waits for nothing
+     * and leaves together with the frame's octets. */
+    atomic_store_explicit(&tx->way->posted[tx->posts % SHM_SLOTS], word_of(tx->posts, slot, len),
+                          memory_order_release);
     tx->posts++;
+    atomic_thread_fence(memory_order_seq_cst);
     return atomic_load(&tx->way->sleeping) != 0 && atomic_exchange(&tx->way->sleeping, 0) != 0;
 }
 
@@ -105,8 +113,10 @@ bool shm_rx_return(struct shm_rx *rx, uint32_t slot)
 {
     rx->held &= ~((uint64_t)1 << slot);
     rx->held_count--;
-    atomic_store(&rx->way->returned[rx->returns % SHM_SLOTS], word_of(rx->returns, slot, 0));
+    atomic_store_explicit(&rx->way->returned[rx->returns % SHM_SLOTS],
+                          word_of(rx->returns, slot, 0), memory_order_release);
     rx->returns++;
+    atomic_thread_fence(memory_order_seq_cst);
     return atomic_load(&rx->way->blocked) != 0 && atomic_exchange(&rx->way->blocked, 0) != 0;
 }
 

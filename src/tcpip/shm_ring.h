@@ -10,7 +10,10 @@
 
 #include "base/base.h"
 
-enum { SHM_SLOTS = 64, SHM_SLOT = 66 * 1024 };
+enum {
+    SHM_SLOTS = 64,
+    SHM_SLOT = 66 * 1024,
+};
 
 /* One direction. Slots go to the consumer through 'posted' and come back, in any order, through
  * 'returned'. A word counts when its lap is the reader's, so there are no indexes to agree on. */
@@ -48,6 +51,9 @@ void shm_rx_init(struct shm_rx *rx, struct shm_way *way);
 
 /* A slot to write to: 1, and 0 when there is none now. -EPROTO: the consumer broke the rules. */
 int shm_tx_slot(struct shm_tx *tx, uint32_t *slot);
+/* Takes back what the consumer has returned. To be called when nobody waits, after a post: it may wait for
+ * the consumer's caches. -EPROTO as above. */
+int shm_tx_collect(struct shm_tx *tx);
 /* Hands over the slot that shm_tx_slot() gave. True: the consumer is to be signalled. */
 bool shm_tx_post(struct shm_tx *tx, uint32_t slot, uint32_t len);
 
