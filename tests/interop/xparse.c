@@ -82,7 +82,8 @@ bool x_next(const char **list, struct x_op *op)
     end = at + strcspn(at, ",");
     *list = *end == ',' ? end + 1 : end;
     *op = (struct x_op){.count = 1};
-    field(&at, end, text, sizeof text);
+    if (!field(&at, end, text, sizeof text))
+        wrong("no operation", *list);
     op->kind = kind_of(text);
     for (int i = 0; i < 3 && field(&at, end, text, sizeof text); i++) {
         if (text[0] != '\0')

@@ -145,6 +145,28 @@ def check_usage():
         expect_trouble(conform(peer), peer, "IPv4")
 
 
+def check_paths():
+    """A file is found however long its path is; one that cannot be read is named."""
+    deep = os.path.join(WORK, *(["d" * 200] * 4))
+    os.makedirs(os.path.join(deep, "rfc5040"))
+    with open(os.path.join(deep, "rfc5040", "L1.vec"), "w", encoding="utf-8") as f:
+        f.write(HEAD.format("L1") + "\nplay\ntested recv=8x64\nsetup\n> alive\n")
+    done = conform("--list", vectors=deep)
+    expect(done.stdout == "rfc5040 L1    name                   must   words\n",
+           f"a long path: {done.stdout}{done.stderr}")
+    os.symlink("nowhere", os.path.join(deep, "rfc5040", "L2.vec"))
+    expect_trouble(conform("--list", vectors=deep), "/rfc5040/L2.vec: No such file")
+
+
+def check_cut_names():
+    """No name or text of a file is cut silently."""
+    for n, (head, why) in enumerate(((f"text {'x ' * 300}\n", ": more than 399 characters"),
+                                     (f"scenario {'Z' * 16} name\n", "want: scenario ID NAME, of"))):
+        write_vector(f"Z{n}", "tested recv=8x64\nsetup\n> alive\n", head)
+        done = play("--format", "plain", "--rfc", "5040", vectors=os.path.join(WORK, "own"))
+        expect(why in done.stdout, f"{why}: {done.stdout}")
+
+
 def serve(how):
     """A server that is no iWARP at all; returns its socket."""
     s = socket.create_server(("127.0.0.1", 0))
@@ -216,6 +238,8 @@ def main():
         check_usage()
         check_peers()
         check_wrong_files()
+        check_paths()
+        check_cut_names()
         check_all()
         responder.send_signal(signal.SIGTERM)
         expect(responder.wait() == 0, f"responder: status {responder.returncode}")

@@ -94,21 +94,23 @@ int main(int argc, char **argv)
     struct totals t = {0, 0, 0, 0};
     struct world w;
     int first = options(argc, argv);
-    unsigned all_cnt, cnt;
-    struct script **all = script_find(&opt.all, opt.all != NULL, &all_cnt);
-    struct script **v =
-        script_find((const char *const *)argv + first, (unsigned)(argc - first), &cnt);
+    unsigned all_cnt, cnt = 0;
+    char *err;
+    struct script **v = NULL, **all = script_find(&opt.all, opt.all != NULL, &all_cnt, &err);
+    if (err == NULL) {
+        v = script_find((const char *const *)argv + first, (unsigned)(argc - first), &cnt, &err);
+    }
+    if (err != NULL) {
+        printf("%s\n", err);
+        return EXIT_FAILURE;
+    }
     world_open(&w, all, all_cnt, opt.verbose);
     for (unsigned i = 0; i < cnt; i++) {
         run_script(&w, v[i], &t);
-        script_free(v[i]);
     }
     t.faults += world_close(&w);
-    for (unsigned i = 0; i < all_cnt; i++) {
-        script_free(all[i]);
-    }
-    free(all);
-    free(v);
+    script_free_all(all, all_cnt);
+    script_free_all(v, cnt);
     printf("%u files, %u runs, %u faults\n", t.files, t.runs, t.faults);
     return t.faults > 0 || t.files == 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -64,9 +64,13 @@ static void run_folder(const char *folder, struct totals *t)
         t->faults++;
     }
     for (int i = 0; i < n; i++) {
-        char path[4096];
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
+        char *path;
+        if (asprintf(&path, "%s/%s", folder, names[i]->d_name) < 0) {
+            printf("%s: out of memory\n", folder);
+            exit(EXIT_FAILURE);
+        }
         run_file(path, t);
+        free(path);
         free(names[i]);
     }
     free(names);

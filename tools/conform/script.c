@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,16 +16,20 @@ enum { OCTETS_MAX = 1 << 17, LINES_MAX = 2000 };
 static void fault(struct script *s, unsigned line, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Begins with the file's name, without its folders: there is no limit to those. */
 static void fault(struct script *s, unsigned line, const char *fmt, ...)
 {
+    const char *slash = strrchr(s->path, '/');
+    char what[200];
+    va_list ap;
     if (s->fault[0] != 0) {
         return;
     }
-    int n = snprintf(s->fault, sizeof s->fault, "%s:%u: ", s->path, line);
-    va_list ap;
     va_start(ap, fmt);
-    vsnprintf(s->fault + n, sizeof s->fault - (size_t)n, fmt, ap);
+    vsnprintf(what, sizeof what, fmt, ap);
     va_end(ap);
+    snprintf(s->fault, sizeof s->fault, "%.300s:%u: %s", slash != NULL ? slash + 1 : s->path, line,
+             what);
 }
 
 /* --- words --- */
@@ -58,6 +63,7 @@ static void split(struct script *s, struct script_line *l, unsigned line, const 
 {
     *l = (struct script_line){.line = line, .text = strdup(text), .word = ""};
     if (l->text == NULL) {
+        fault(s, line, "out of memory");
         return;
     }
     char *rest = l->text, *w;
@@ -130,10 +136,24 @@ static void add_cfg(struct script *s, unsigned line, const char *text)
     free(l.text);
 }
 
-static void add_text(char *to, size_t room, const char *more)
+static void add_text(struct script *s, unsigned line, char *to, size_t room, const char *more)
 {
     size_t n = strlen(to);
-    snprintf(to + n, room - n, "%s%s", n > 0 ? " " : "", more);
+    int k = snprintf(to + n, room - n, "%s%s", n > 0 ? " " : "", more);
+    if (k < 0 || (size_t)k >= room - n) {
+        fault(s, line, "more than %zu characters", room - 1);
+    }
+}
+
+static void add_name(struct script *s, unsigned line, const char *kind, const char *rest)
+{
+    int end = 0;
+    if (sscanf(rest, "%15s %47s%n", s->id, s->name, &end) != 2) {
+        fault(s, line, "want: %s ID NAME", kind);
+    } else if (rest[end] != 0) {
+        fault(s, line, "want: %s ID NAME, of at most %zu and %zu characters", kind,
+              sizeof s->id - 1, sizeof s->name - 1);
+    }
 }
 
 static void head_line(struct script *s, unsigned line, char *text)
@@ -143,13 +163,11 @@ static void head_line(struct script *s, unsigned line, char *text)
     sscanf(text, "%15s%n", word, &end);
     char *rest = text + end + strspn(text + end, " \t");
     if (strcmp(word, "vector") == 0 || strcmp(word, "scenario") == 0) {
-        if (sscanf(rest, "%15s %47s", s->id, s->name) != 2) {
-            fault(s, line, "want: %s ID NAME", word);
-        }
+        add_name(s, line, word, rest);
     } else if (strcmp(word, "text") == 0) {
-        add_text(s->text, sizeof s->text, rest);
+        add_text(s, line, s->text, sizeof s->text, rest);
     } else if (strcmp(word, "proves") == 0) {
-        add_text(s->proves, sizeof s->proves, rest);
+        add_text(s, line, s->proves, sizeof s->proves, rest);
     } else if (strcmp(word, "level") == 0) {
         s->should = strcmp(rest, "should") == 0;
     } else if (strcmp(word, "base") == 0) {
@@ -225,20 +243,32 @@ static void note_rfc(struct script *s)
     snprintf(s->rfc, sizeof s->rfc, "%.*s", (int)(end - from), from);
 }
 
-struct script *script_load(const char *path)
+static struct script *script_new(const char *path)
 {
-    FILE *f = fopen(path, "r");
-    struct script *s = f != NULL ? calloc(1, sizeof *s) : NULL;
+    struct script *s = calloc(1, sizeof *s);
     if (s != NULL) {
-        snprintf(s->path, sizeof s->path, "%s", path);
+        s->path = strdup(path);
         s->octets = malloc(OCTETS_MAX);
         s->crc = true;
     }
-    if (s == NULL || s->octets == NULL) {
-        free(s);
+    if (s == NULL || s->path == NULL || s->octets == NULL) {
+        script_free(s);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return s;
+}
+
+struct script *script_load(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    struct script *s = f != NULL ? script_new(path) : NULL;
+    if (s == NULL) {
+        int why = errno;
         if (f != NULL) {
             fclose(f);
         }
+        errno = why;
         return NULL;
     }
     note_rfc(s);
@@ -260,6 +290,7 @@ void script_free(struct script *s)
         }
         free(s->line);
         free(s->octets);
+        free(s->path);
         free(s);
     }
 }
@@ -280,37 +311,58 @@ static int is_folder(const struct dirent *d)
 struct found {
     struct script **v;
     unsigned cnt;
+    bool failed;
+    char *err; /* what failed first */
 };
 
-static void add_folder(struct found *f, const char *folder, unsigned depth)
+typedef void found_step(struct found *f, const char *path);
+
+static void found_error(struct found *f, const char *path)
+{
+    if (!f->failed && asprintf(&f->err, "%s: %s", path, strerror(errno)) < 0) {
+        f->err = strdup("out of memory");
+    }
+    f->failed = true;
+}
+
+static void add_file(struct found *f, const char *path)
+{
+    struct script *s = script_load(path);
+    struct script **more = s != NULL ? realloc(f->v, (f->cnt + 1) * sizeof *more) : NULL;
+    if (more == NULL) {
+        found_error(f, path);
+        script_free(s);
+        return;
+    }
+    f->v = more;
+    f->v[f->cnt++] = s;
+}
+
+/* Takes the step for each entry of the folder that fits. */
+static void walk(struct found *f, const char *folder, int (*fits)(const struct dirent *),
+                 found_step *step)
 {
     struct dirent **names = NULL;
-    char path[500];
-    int n = scandir(folder, &names, is_vec, alphasort);
+    int n = scandir(folder, &names, fits, alphasort);
+    if (n < 0 && errno != ENOENT) {
+        found_error(f, folder);
+    }
     for (int i = 0; i < n; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
-        struct script *s = script_load(path);
-        struct script **more = realloc(f->v, (f->cnt + 1) * sizeof *more);
-        if (more != NULL) {
-            f->v = more;
-        }
-        if (s != NULL && more != NULL) {
-            f->v[f->cnt++] = s;
+        char *path;
+        if (asprintf(&path, "%s/%s", folder, names[i]->d_name) < 0) {
+            found_error(f, folder);
         } else {
-            script_free(s);
+            step(f, path);
+            free(path);
         }
         free(names[i]);
     }
     free(names);
-    n = depth > 0 ? scandir(folder, &names, is_folder, alphasort) : 0;
-    for (int i = 0; i < n; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
-        add_folder(f, path, depth - 1);
-        free(names[i]);
-    }
-    if (depth > 0 && n > 0) {
-        free(names);
-    }
+}
+
+static void add_files(struct found *f, const char *folder)
+{
+    walk(f, folder, is_vec, add_file);
 }
 
 static int by_id(const void *a, const void *b)
@@ -320,15 +372,31 @@ static int by_id(const void *a, const void *b)
     return d != 0 ? d : strverscmp(x->id, y->id);
 }
 
-struct script **script_find(const char *const *folders, unsigned folders_cnt, unsigned *cnt)
+struct script **script_find(const char *const *folders, unsigned folders_cnt, unsigned *cnt,
+                            char **err)
 {
-    struct found f = {NULL, 0};
+    struct found f = {.v = NULL};
     for (unsigned i = 0; i < folders_cnt; i++) {
-        add_folder(&f, folders[i], 1);
+        add_files(&f, folders[i]);
+        walk(&f, folders[i], is_folder, add_files);
+    }
+    if (f.failed) {
+        script_free_all(f.v, f.cnt);
+        f.v = NULL;
+        f.cnt = 0;
     }
     if (f.cnt > 0) {
-        qsort(f.v, f.cnt, sizeof *f.v, by_id);
+        qsort(f.v, f.cnt, sizeof(struct script *), by_id);
     }
     *cnt = f.cnt;
+    *err = f.err;
     return f.v;
+}
+
+void script_free_all(struct script **v, unsigned cnt)
+{
+    for (unsigned i = 0; i < cnt; i++) {
+        script_free(v[i]);
+    }
+    free(v);
 }

@@ -23,8 +23,8 @@ struct script_line {
 };
 
 struct script {
-    char path[512];
-    char rfc[16]; /* folder: "rfc5040" */
+    char *path;
+    char rfc[256]; /* folder: "rfc5040" */
     char id[16], name[48];
     char text[400];
     char proves[2048]; /* ids, blanks between */
@@ -45,8 +45,12 @@ struct script {
 struct script *script_load(const char *path);
 void script_free(struct script *s);
 
-/* All files NAME.vec in the folders and in their folders rfcNNNN, by RFC and id; *cnt of them. */
-struct script **script_find(const char *const *folders, unsigned folders_cnt, unsigned *cnt);
+/* All files NAME.vec in the folders and in their folders rfcNNNN, by RFC and id; *cnt of them. A folder
+ * that is not there has none. NULL: there are none, or one cannot be read, which *err then names (to be
+ * freed; else it is NULL). */
+struct script **script_find(const char *const *folders, unsigned folders_cnt, unsigned *cnt,
+                            char **err);
+void script_free_all(struct script **v, unsigned cnt);
 
 /* The value of a key of the line, or def. "" asks for the first argument without a key. */
 const char *script_word(const struct script_line *l, const char *key, const char *def);

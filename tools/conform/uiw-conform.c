@@ -241,20 +241,21 @@ static bool wanted(const struct script *s)
            proves_section(s) && (s->lines > 0 || s->fault[0] != 0);
 }
 
-static struct script **load(unsigned *cnt)
+static struct script **load(unsigned *cnt, char **err)
 {
     static const char *const standard[] = {VECTORS_DIR, "tests/rfc_vectors"};
     const char *dir = opt.vectors != NULL ? opt.vectors : getenv("UIW_VECTORS");
     if (dir != NULL) {
-        return script_find(&dir, 1, cnt);
+        return script_find(&dir, 1, cnt, err);
     }
-    for (size_t i = 0; i < ARRAY_LEN(standard); i++) {
-        struct script **v = script_find(&standard[i], 1, cnt);
-        if (*cnt > 0) {
-            return v;
+    struct script **v = NULL;
+    for (size_t i = 0; i < ARRAY_LEN(standard) && v == NULL; i++) {
+        v = script_find(&standard[i], 1, cnt, err);
+        if (*err != NULL) {
+            return NULL;
         }
     }
-    return NULL;
+    return v;
 }
 
 static void print_list(struct script **v, unsigned cnt)
@@ -443,12 +444,13 @@ static int responder(void)
 static int run(void)
 {
     unsigned cnt = 0;
+    char *err;
     if (opt.responder) {
         return responder();
     }
-    struct script **v = load(&cnt);
-    if (cnt == 0) {
-        return trouble("vectors", "none found; give --vectors DIR");
+    struct script **v = load(&cnt, &err);
+    if (v == NULL) {
+        return trouble("vectors", err != NULL ? err : "none found; give --vectors DIR");
     }
     unsigned fit = 0;
     for (unsigned i = 0; i < cnt; i++) {
@@ -462,10 +464,7 @@ static int run(void)
     } else {
         rc = player(v, cnt);
     }
-    for (unsigned i = 0; i < cnt; i++) {
-        script_free(v[i]);
-    }
-    free(v);
+    script_free_all(v, cnt);
     return rc;
 }
 
