@@ -114,7 +114,7 @@ static void on_deadline(struct uiw_conn *c)
             conn_close_step(c);
             break;
         }
-        /* fall through */
+        __attribute__((fallthrough));
     default:
         conn_kill(c, UIW_REASON_CLOSED, "closed; the peer did not close its side in time");
         break;

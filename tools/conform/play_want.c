@@ -324,12 +324,14 @@ bool play_want_message(struct play *p, const struct script_line *l, const char *
  * the Read that is one too many shows as well that all before it was taken. */
 static bool alive_or_no_ird(struct play *p, const struct script_line *l)
 {
-    const struct script_line either = {
-        .line = l->line,
-        .word = ">",
-        .soft = l->soft,
-        .arg = {{"", "terminate"}, {"", "0/2/07"}, {"", "alive"}, {"hdr", "any"}},
-        .cnt = 4};
+    const struct script_line either = {.line = l->line,
+                                       .word = ">",
+                                       .soft = l->soft,
+                                       .arg = {{.key = "", .val = "terminate"},
+                                               {.key = "", .val = "0/2/07"},
+                                               {.key = "", .val = "alive"},
+                                               {.key = "hdr", .val = "any"}},
+                                       .cnt = 4};
     return play_want_terminate(p, &either);
 }
 
