@@ -46,7 +46,7 @@ static int connect_to_server(struct client *c)
     const struct ping_options *o = c->o;
     struct uiw_conn_param param = {.ird = 1, .ord = 1};
     uint64_t last = deadline_ns(SETUP_MS);
-    char server[TOOL_ADDR_TEXT];
+    char server[ADDRESS_TEXT];
     struct uiw_event ev;
 
     if (uiw_connect(c->tool->events, c->end.qp, (const struct sockaddr *)&o->endpoint, &param,
@@ -54,12 +54,12 @@ static int connect_to_server(struct client *c)
         return tool_fail("%s", uiw_error());
     while (!await_event(c, TURN_MS, &ev)) {
         if (tool_stopped() || tool_now_ns() > last)
-            return tool_fail("%s: %s", tool_address_text(&o->endpoint, server),
+            return tool_fail("%s: %s", address_text(&o->endpoint, server),
                              tool_stopped() ? "interrupted" : "no answer");
     }
     if (ev.type == UIW_EVENT_ESTABLISHED)
         return TOOL_OK;
-    return tool_fail("%s: %s", tool_address_text(&o->endpoint, server), ev.text);
+    return tool_fail("%s: %s", address_text(&o->endpoint, server), ev.text);
 }
 
 static int lost(struct client *c, enum uiw_wc_status status)

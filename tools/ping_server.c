@@ -22,7 +22,7 @@ struct session {
     uint64_t pings;
     bool up, failed;
     bool over; /* closed, but the CQ may still have completions that point here */
-    char peer[TOOL_ADDR_TEXT];
+    char peer[ADDRESS_TEXT];
 };
 
 struct server {
@@ -180,7 +180,7 @@ static void on_request(struct server *s, struct uiw_conn *conn)
     }
     x->end.conn = conn;
     if (uiw_conn_query(conn, &info) == 0)
-        tool_address_text(&info.remote, x->peer);
+        address_text(&info.remote, x->peer);
     param.user = x;
     if (uiw_accept(conn, x->end.qp, &param) != 0) {
         tool_fail("client %s: %s", x->peer, uiw_error());
@@ -249,12 +249,12 @@ static int listen_on(struct server *s)
 {
     const struct sockaddr *at = (const struct sockaddr *)&s->o->endpoint;
     struct sockaddr_storage bound;
-    char text[TOOL_ADDR_TEXT];
+    char text[ADDRESS_TEXT];
 
     if (uiw_listen(s->tool->events, at, PING_CLIENTS_MAX, NULL, &s->listener) != 0 ||
         uiw_listener_addr(s->listener, &bound) != 0)
         return tool_fail("%s", uiw_error());
-    printf("uiw-ping: listening on %s\n", tool_address_text(&bound, text));
+    printf("uiw-ping: listening on %s\n", address_text(&bound, text));
     fflush(stdout);
     return TOOL_OK;
 }

@@ -49,7 +49,7 @@ static int connect_to_server(struct client *c)
 {
     const struct stream_options *o = c->o;
     uint64_t last = tool_now_ns() + SETUP_MS * UINT64_C(1000000);
-    char server[TOOL_ADDR_TEXT];
+    char server[ADDRESS_TEXT];
     struct uiw_event ev;
 
     if (uiw_connect(c->end.tool->events, c->end.qp, (const struct sockaddr *)&o->endpoint, NULL,
@@ -57,13 +57,13 @@ static int connect_to_server(struct client *c)
         return tool_fail("%s", uiw_error());
     while (!stream_await_event(&c->end, STREAM_TURN_MS, &ev)) {
         if (tool_stopped() || tool_now_ns() > last)
-            return tool_fail("%s: %s", tool_address_text(&o->endpoint, server),
+            return tool_fail("%s: %s", address_text(&o->endpoint, server),
                              tool_stopped() ? "interrupted" : "no answer");
     }
     if (ev.type != UIW_EVENT_ESTABLISHED)
-        return tool_fail("%s: %s", tool_address_text(&o->endpoint, server), ev.text);
+        return tool_fail("%s: %s", address_text(&o->endpoint, server), ev.text);
     if (!stream_get_place(ev.private_data, ev.private_len, &c->remote_addr, &c->remote_key))
-        return tool_fail("%s: not a uiw-stream server", tool_address_text(&o->endpoint, server));
+        return tool_fail("%s: not a uiw-stream server", address_text(&o->endpoint, server));
     return TOOL_OK;
 }
 

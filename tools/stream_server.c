@@ -109,12 +109,12 @@ static int listen_on(struct server *s, const struct stream_options *o)
 {
     const struct sockaddr *at = (const struct sockaddr *)&o->endpoint;
     struct sockaddr_storage bound;
-    char text[TOOL_ADDR_TEXT];
+    char text[ADDRESS_TEXT];
 
     if (uiw_listen(s->end.tool->events, at, 1, NULL, &s->listener) != 0 ||
         uiw_listener_addr(s->listener, &bound) != 0)
         return tool_fail("%s", uiw_error());
-    printf("uiw-stream: listening on %s\n", tool_address_text(&bound, text));
+    printf("uiw-stream: listening on %s\n", address_text(&bound, text));
     fflush(stdout);
     return TOOL_OK;
 }

@@ -109,61 +109,6 @@ bool tool_number(const char *text, uint64_t min, uint64_t max, uint64_t *out)
     return value >= min && value <= max;
 }
 
-/* A zone behind the address is taken for kernel TCP's sake; on other devices the device is the link. */
-static bool address6(const char *text, uint16_t port, struct sockaddr_in6 *out)
-{
-    char host[INET6_ADDRSTRLEN + IF_NAMESIZE];
-    const char *zone = strchr(text, '%');
-    size_t n = zone != NULL ? (size_t)(zone - text) : strlen(text);
-
-    if (n >= sizeof host)
-        return false;
-    memcpy(host, text, n);
-    host[n] = '\0';
-    *out = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(port)};
-    if (zone != NULL) {
-        out->sin6_scope_id = if_nametoindex(zone + 1);
-        if (out->sin6_scope_id == 0)
-            return false;
-    }
-    return inet_pton(AF_INET6, host, &out->sin6_addr) == 1;
-}
-
-bool tool_address(const char *text, uint16_t port, struct sockaddr_storage *out)
-{
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
-    struct sockaddr_in6 in6;
-
-    memset(out, 0, sizeof *out);
-    if (inet_pton(AF_INET, text, &in.sin_addr) == 1) {
-        memcpy(out, &in, sizeof in);
-        return true;
-    }
-    if (!address6(text, port, &in6))
-        return false;
-    memcpy(out, &in6, sizeof in6);
-    return true;
-}
-
-const char *tool_address_text(const struct sockaddr_storage *addr, char *text)
-{
-    struct sockaddr_in in;
-    struct sockaddr_in6 in6;
-    char host[INET6_ADDRSTRLEN] = "?";
-
-    memcpy(&in, addr, sizeof in);
-    memcpy(&in6, addr, sizeof in6);
-    if (addr->ss_family == AF_INET6) {
-        inet_ntop(AF_INET6, &in6.sin6_addr, host, sizeof host);
-        snprintf(text, TOOL_ADDR_TEXT, "[%s]:%u", host, (unsigned)ntohs(in6.sin6_port));
-        return text;
-    }
-    if (in.sin_family == AF_INET)
-        inet_ntop(AF_INET, &in.sin_addr, host, sizeof host);
-    snprintf(text, TOOL_ADDR_TEXT, "%s:%u", host, (unsigned)ntohs(in.sin_port));
-    return text;
-}
-
 static int set_nonblocking(int fd)
 {
     int flags = fcntl(fd, F_GETFL);

@@ -4,6 +4,7 @@
 #ifndef UIW_TOOLS_TOOL_H
 #define UIW_TOOLS_TOOL_H
 
+#include "address.h"
 #include "api/uiw.h"
 
 enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
@@ -30,13 +31,6 @@ int tool_misused(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* A whole number within [min, max], with a suffix k, m or g for powers of 1024. */
 bool tool_number(const char *text, uint64_t min, uint64_t max, uint64_t *out);
-
-/* "198.18.0.2", "fd00::2", "fe80::2%uiw0" */
-bool tool_address(const char *text, uint16_t port, struct sockaddr_storage *out);
-
-/* "A.B.C.D:PORT" or "[IPV6]:PORT"; text holds TOOL_ADDR_TEXT octets, which is returned. */
-enum { TOOL_ADDR_TEXT = 56 };
-const char *tool_address_text(const struct sockaddr_storage *addr, char *text);
 
 /* The device string with ",KEY=VALUE" behind it; frees spec. NULL: no memory. */
 char *tool_with_key(char *spec, const char *key, const char *value);

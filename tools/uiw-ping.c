@@ -108,7 +108,7 @@ static int parse(int argc, char **argv, struct ping_options *o)
         return tool_misused("-c needs -a ADDRESS");
     if (o->address == NULL)
         o->address = "::"; /* all there are, of both families */
-    if (!tool_address(o->address, o->port, &o->endpoint))
+    if (!address_parse(o->address, o->port, &o->endpoint))
         return tool_misused("-a %s: not an IP address", o->address);
     return TOOL_OK;
 }

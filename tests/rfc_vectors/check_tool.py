@@ -131,6 +131,7 @@ def check_usage():
                         (("--timeout", "0"), ("--timeout", "1..600000")),
                         (("--timeout", "-5"), ("--timeout", "1..600000")),
                         (("--port", "65536"), ("--port", "1..65535")),
+                        (("--port", "0"), ("--port", "1..65535")),
                         (("--format", "xml"), ("xml", "table, plain or junit")),
                         (("--color", "maybe"), ("maybe", "auto, always or never")),
                         (("--cut", "1x"), ("--cut", "1x")), (("--pause", ""), ("--pause",)),
@@ -141,8 +142,13 @@ def check_usage():
     expect_trouble(conform(), "PEER")
     expect_trouble(conform("--list", "--id", "nothing"), "--list")
     expect_trouble(conform("--responder", "--device", "shm:x"), "responder")
-    for peer in ("127.0.0.1:abc", "127.0.0.1:0", "127.0.0.1:", "::1", "a.invalid"):
-        expect_trouble(conform(peer), peer, "IPv4")
+    for peer in ("127.0.0.1:abc", "127.0.0.1:0", "127.0.0.1:", "[::1]:", "[::1]:65536", "[::1",
+                 "[127.0.0.1]:7174", "[::1]7174", "::1%nowhere", "a.invalid"):
+        expect_trouble(conform(peer), peer, "address")
+    expect_trouble(conform("fe80::1"), "fe80::1", "interface")
+    for ours, peer, kind in (("198.18.0.2/24", "[fd00::1]", "IPv6"), ("fd00::2", PEER, "IPv4"),
+                             ("fd00::2", f"::ffff:{PEER}", "IPv4")):
+        expect_trouble(conform("--device", f"shm:/{WIRE}-x,ip={ours}", peer), peer, f"no {kind}")
 
 
 def check_paths():

@@ -8,6 +8,7 @@
 #   client      uiw-ping -c, again and again, to uiw-conform --listen
 #
 # sock-KIND: the tested end on the kernel's TCP as well (a device sock:), over the namespace's loopback.
+# ip6-KIND, sock-ip6-KIND: over IPv6, between link-local addresses.
 # BUILD is the build folder, ARGUMENTs are for the player. Needs root; exits with 77 when the network
 # cannot be made.
 set -u
@@ -16,8 +17,6 @@ CONFORM=$2/tools/conform/uiw-conform
 PING=$2/tools/uiw-ping
 shift 2
 NS=uiwc-$$
-OURS=198.18.9.1
-PEER=198.18.9.2
 PID=
 
 down() {
@@ -45,7 +44,37 @@ clients() {
 
 make_tap() {
     [[ -c /dev/net/tun ]] && ip -n "$NS" tuntap add uiwc0 mode tap &&
-        ip -n "$NS" addr add "$OURS/24" dev uiwc0 && ip -n "$NS" link set uiwc0 up
+        ip -n "$NS" link set uiwc0 up && ip -n "$NS" addr add "$@" dev uiwc0
+}
+
+# Sets UIW_DEVICE, and PEER: the tested end as the player names it. OURS is the player's as a client of it
+# does.
+make_link() {
+    case $KIND in
+    sock-ip6-*)
+        OURS=fe80::1%lo
+        PEER=[fe80::2%lo]
+        UIW_DEVICE=sock:fe80::2%lo,mtu=1500
+        ip -n "$NS" addr add fe80::1/64 dev lo nodad && ip -n "$NS" addr add fe80::2/64 dev lo nodad
+        ;;
+    sock-*)
+        OURS=127.0.0.1
+        PEER=127.0.0.2
+        UIW_DEVICE=sock:$PEER,mtu=1500 # segments as on the TAP device
+        ;;
+    ip6-*)
+        OURS=fe80::1
+        PEER=[fe80::ff:fe00:2%uiwc0] # comes from the MAC address
+        UIW_DEVICE=tap:uiwc0,ip=fd00:0:0:9::2/64,mac=02:00:00:00:00:02
+        make_tap "$OURS/64" nodad
+        ;;
+    *)
+        OURS=198.18.9.1
+        PEER=198.18.9.2
+        UIW_DEVICE=tap:uiwc0,ip=$PEER/24
+        make_tap "$OURS/24"
+        ;;
+    esac
 }
 
 [[ $(id -u) -eq 0 ]] || skip "needs root"
@@ -53,16 +82,10 @@ command -v ip >/dev/null || skip "no ip"
 trap down EXIT
 trap 'exit 130' INT TERM
 { ip netns add "$NS" && ip -n "$NS" link set lo up; } 2>/dev/null || skip "no namespace"
-export UIW_DEVICE=tap:uiwc0,ip=$PEER/24
-if [[ $KIND == sock-* ]]; then
-    KIND=${KIND#sock-}
-    OURS=127.0.0.1
-    PEER=127.0.0.2
-    # Segments as on the TAP device.
-    UIW_DEVICE=sock:$PEER,mtu=1500
-else
-    make_tap 2>/dev/null || skip "no TAP device"
-fi
+make_link 2>/dev/null || skip "no TAP device or address"
+export UIW_DEVICE
+KIND=${KIND#sock-}
+KIND=${KIND#ip6-}
 in_ns sysctl -q -w net.ipv4.ip_local_port_range="10000 65000"
 case $KIND in
 responder)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "api/conn.h"
+#include "family.h"
 #include "tcpip/net_base.h"
 
 enum { PORT = 7174, LIMIT_MS = 2000 };
@@ -74,13 +75,16 @@ static bool hook(void *arg, struct uiw_conn *c, const char *what, uint64_t value
 void world_open(struct world *w, struct script **all, unsigned all_cnt, bool verbose)
 {
     struct net_cfg cfg = {.kind = NET_PAIR, .name = "conform", .prefix = 24, .mtu = 1500};
-    const struct resp_cfg rcfg = {.spec = "pair:conform,ip=198.18.0.2/24,mtu=1500,spin=0",
-                                  .port = PORT,
-                                  .hook = hook,
-                                  .trace = verbose ? stdout : NULL};
-    char err[NET_ERR_TEXT];
+    char err[NET_ERR_TEXT], ip[INET6_ADDRSTRLEN], spec[120];
+    const struct resp_cfg rcfg = {
+        .spec = spec, .port = PORT, .hook = hook, .trace = verbose ? stdout : NULL};
+    snprintf(spec, sizeof spec, "pair:conform,ip=%s,mtu=1500,spin=0", test_ip("198.18.0.2", ip));
     *w = (struct world){.wire = {.seed = 1}};
-    inet_pton(AF_INET, "198.18.0.1", &cfg.ip);
+    if (test_v6()) {
+        cfg.ip6 = test_ip6("198.18.0.1");
+    } else {
+        inet_pton(AF_INET, "198.18.0.1", &cfg.ip);
+    }
     net_clock_virtual(1000);
     if (resp_open(&rcfg, &w->resp) != 0) {
         die("responder", uiw_error());
@@ -93,9 +97,7 @@ void world_open(struct world *w, struct script **all, unsigned all_cnt, bool ver
     if (w->tr == NULL) {
         die("transport", "out of memory");
     }
-    inet_pton(AF_INET, "198.18.0.2", &w->tr->ip);
-    w->tr->my_ip = cfg.ip.s_addr;
-    w->tr->port = PORT;
+    w->tr->peer = test_addr("198.18.0.2", PORT);
     w->cfg = (struct play_cfg){.tr = w->tr,
                                .responder = true,
                                .limit_ms = LIMIT_MS,

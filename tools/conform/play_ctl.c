@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The responder's protocol, from the player's end (docs/vectors.md): every question is a connection of
  * its own, in the private data of an MPA Request that is then rejected with the answer. */
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <stdlib.h>
 
+#include "../address.h"
 #include "octets.h"
 #include "play_int.h"
 
@@ -145,7 +145,7 @@ static bool await_answers(struct play *p)
 bool play_case(struct play *p, const struct script_line *l)
 {
     struct transport *tr = p->cfg->tr;
-    char text[700], answer[ANSWER], ip[INET_ADDRSTRLEN] = "";
+    char text[700], answer[ANSWER], to[ADDRESS_TEXT];
     if (p->case_sent) {
         return true;
     }
@@ -159,10 +159,14 @@ bool play_case(struct play *p, const struct script_line *l)
     if (!p->cfg->responder) {
         return p->case_sent = plain_case(p, l);
     }
-    inet_ntop(AF_INET, &tr->my_ip, ip, sizeof ip);
     int n = snprintf(text, sizeof text, "case%s", p->tested);
     if (p->initiator) {
-        snprintf(text + n, sizeof text - (size_t)n, " to=%s:%u", ip, tr->my_port);
+        if (tr->my.ss_family == AF_UNSPEC) { /* the first connection tells which of ours it is */
+            play_ask(p, "hello", answer, sizeof answer);
+        }
+        struct sockaddr_storage my = tr->my;
+        address_set_port(&my, tr->my_port);
+        snprintf(text + n, sizeof text - (size_t)n, " to=%s", address_text(&my, to));
     }
     if (!play_ask(p, text, answer, sizeof answer)) {
         /* What the file before this one did to it may be over soon. */

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "../address.h"
 #include "resp_int.h"
 
 enum { CQE = 4096 };
@@ -354,8 +355,14 @@ static void nonblock(int fd)
 
 int resp_listen(struct resp *r)
 {
-    struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(r->cfg.port)};
-    return uiw_listen(r->ch, (struct sockaddr *)&any, 64, NULL, &r->listener);
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(r->cfg.port)};
+    int err = uiw_listen(r->ch, (struct sockaddr *)&any, 64, NULL, &r->listener);
+    if (err == 0 && r->cfg.port == 0) { /* chosen once: the device may be opened anew */
+        struct sockaddr_storage got;
+        uiw_listener_addr(r->listener, &got);
+        r->cfg.port = address_port(&got);
+    }
+    return err;
 }
 
 static int open_device(struct resp *r, const char *keys)
@@ -512,6 +519,11 @@ bool resp_turn(struct resp *r, int ms)
         reopen(r);
     }
     return any;
+}
+
+uint16_t resp_port(const struct resp *r)
+{
+    return r->cfg.port;
 }
 
 struct uiw_device *resp_device(struct resp *r)

@@ -19,7 +19,7 @@ struct resp_cfg {
     bool (*keys_ok)(const char *keys); /* whether the device can be opened with those; NULL: any */
     bool lasting;                      /* there is no uiw_device_fail() */
     const char *spec;                  /* device string; progress=polled is added */
-    uint16_t port;
+    uint16_t port;                     /* 0: one is chosen */
     resp_hook *hook;
     void *hook_arg;
     FILE *trace; /* every line of the log, or NULL */
@@ -30,6 +30,7 @@ int resp_open(const struct resp_cfg *cfg, struct resp **out);
 void resp_close(struct resp *r);
 
 struct uiw_device *resp_device(struct resp *r);
+uint16_t resp_port(const struct resp *r); /* where it listens */
 
 /* Turns the device's loop, waiting up to ms when there is nothing to do, and acts on what came.
  * Returns whether anything did. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Questions: Requests whose private data begins with a word that no other program sends. Each is
  * rejected, with the answer as the private data of the Reply. */
-#include <arpa/inet.h>
 #include <stdlib.h>
 
+#include "../address.h"
 #include "base/crc32c.h"
 #include "octets.h"
 #include "resp_int.h"
@@ -22,16 +22,23 @@ static bool set_pair(const char *text, uint32_t *a, uint32_t *b)
     return sscanf(text, "%ux%u", a, b) == 2 && *a <= RESP_RECVS && *b > 0 && *b <= 65536;
 }
 
-static bool set_to(const char *text, struct sockaddr_in *to)
+static bool set_to(const char *text, struct sockaddr_storage *to)
 {
-    char ip[40];
-    unsigned port;
-    *to = (struct sockaddr_in){.sin_family = AF_INET};
-    if (sscanf(text, "%39[0-9.]:%u", ip, &port) != 2) {
-        return false;
+    return address_parse_endpoint(text, 0, to) && address_port(to) != 0;
+}
+
+/* The zone of a link-local address is ours, not the player's: that by which the question came. */
+static void set_zone(struct sockaddr_storage *to, const struct uiw_conn *asked_on)
+{
+    struct sockaddr_in6 in6, from;
+    struct uiw_conn_info info;
+    memcpy(&in6, to, sizeof in6);
+    if (to->ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr) &&
+        uiw_conn_query(asked_on, &info) == 0 && info.remote.ss_family == AF_INET6) {
+        memcpy(&from, &info.remote, sizeof from);
+        in6.sin6_scope_id = from.sin6_scope_id;
+        memcpy(to, &in6, sizeof in6);
     }
-    to->sin_port = htons((uint16_t)port);
-    return inet_pton(AF_INET, ip, &to->sin_addr) == 1;
 }
 
 static bool set_pd(struct resp_case *c, const char *text)
@@ -122,6 +129,7 @@ static void ask_case(struct resp *r, char *args, char *out, size_t room)
         snprintf(out, room, "no: it cannot have %.100s", c.keys);
         return;
     }
+    set_zone(&c.to, r->asker);
     resp_reset(r);
     r->now = c;
     if (strcmp(c.keys, r->keys) != 0) {
@@ -286,6 +294,7 @@ void resp_answer(struct resp *r, const struct uiw_event *ev)
     size_t len = strcspn(text, " ");
     char *args = text[len] != 0 ? text + len + 1 : text + len;
     text[len] = 0;
+    r->asker = ev->conn;
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
         if (strcmp(words[i].word, text) == 0) {
             words[i].ask(r, args, out, sizeof out);

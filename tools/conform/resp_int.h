@@ -55,7 +55,7 @@ struct resp_case {
     uint16_t pd_len;
     uint8_t pd[UIW_PRIVATE_MAX];
     char todo[300]; /* actions of every connection when it is accepted or connects */
-    struct sockaddr_in to;
+    struct sockaddr_storage to;
     char keys[120]; /* of the device */
 };
 
@@ -74,8 +74,9 @@ struct resp {
     struct resp_conn conn[RESP_CONNS];
     unsigned conns;
     struct resp_case now;
-    bool reopen; /* the device is to be opened with now.keys */
-    bool failed; /* because it has failed */
+    const struct uiw_conn *asker; /* while a question is answered */
+    bool reopen;                  /* the device is to be opened with now.keys */
+    bool failed;                  /* because it has failed */
     unsigned reopen_turns;
     unsigned fail_turns; /* then the device fails */
     unsigned lines;

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#include "../address.h"
 #include "tcpip/net.h"
 #include "transport.h"
 
@@ -42,10 +43,8 @@ static struct tr_conn *conn_of(struct net_transport *t, enum tr_state state)
 static struct tr_conn *net_dial(struct transport *base)
 {
     struct net_transport *t = of(base);
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(base->port)};
-    to.sin_addr.s_addr = base->ip;
     struct tr_conn *c = conn_of(t, TR_OPENING);
-    if (c != NULL && net_connect(t->net, NULL, (struct sockaddr *)&to, c, &c->s) != 0) {
+    if (c != NULL && net_connect(t->net, NULL, (struct sockaddr *)&base->peer, c, &c->s) != 0) {
         c->state = TR_FAILED;
         c->s = NULL;
     }
@@ -56,7 +55,7 @@ static struct tr_conn *net_dial(struct transport *base)
 static bool net_listen_here(struct transport *base)
 {
     struct net_transport *t = of(base);
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(base->my_port)};
+    struct sockaddr_in6 at = {.sin6_family = AF_INET6, .sin6_port = htons(base->my_port)};
     struct sockaddr_storage got;
     if (t->listener != NULL) {
         return true;
@@ -65,7 +64,7 @@ static bool net_listen_here(struct transport *base)
         return false;
     }
     net_listener_addr(t->listener, &got);
-    base->my_port = ntohs(((struct sockaddr_in *)(void *)&got)->sin_port);
+    base->my_port = address_port(&got);
     return true;
 }
 
@@ -165,6 +164,7 @@ static void take_news(struct net_transport *t)
         }
         if ((r.events & NET_EV_UP) != 0) {
             c->state = TR_OPEN;
+            net_stream_local(c->s, &t->base.my);
         }
         if ((r.events & NET_EV_FIN) != 0 && c->state == TR_OPEN) {
             c->state = TR_FIN;

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../address.h"
 #include "transport.h"
 
 enum { MAX_CONNS = 64 };
@@ -63,49 +64,65 @@ static struct tr_conn *adopt(struct sock_transport *t, int fd, enum tr_state sta
 static struct tr_conn *sock_dial(struct transport *base)
 {
     struct sock_transport *t = of(base);
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(base->port)};
-    to.sin_addr.s_addr = base->ip;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const struct sockaddr_storage *to = &base->peer;
+    int fd = socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         return NULL;
     }
     tune_fd(t, fd);
-    if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0 && errno != EINPROGRESS) {
+    if (connect(fd, (const struct sockaddr *)to, address_len(to)) != 0 && errno != EINPROGRESS) {
         close(fd);
         return NULL;
     }
     return adopt(t, fd, TR_OPENING);
 }
 
+/* A socket that listens there, or -1. */
+static int listener_at(const struct sockaddr *at, socklen_t len)
+{
+    int one = 1, zero = 0;
+    int fd = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (at->sa_family == AF_INET6) {
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
+    }
+    if (bind(fd, at, len) != 0 || listen(fd, 16) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* At all addresses of both families; a host may have no IPv6. */
 static bool sock_listen(struct transport *base)
 {
     struct sock_transport *t = of(base);
+    const struct sockaddr_in6 all = {.sin6_family = AF_INET6, .sin6_port = htons(base->my_port)};
+    const struct sockaddr_in all4 = {.sin_family = AF_INET, .sin_port = htons(base->my_port)};
+    struct sockaddr_storage got;
+    socklen_t len = sizeof got;
     if (t->listener >= 0) {
         return true;
     }
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(base->my_port)};
-    socklen_t len = sizeof at;
-    int one = 1;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0) {
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    t->listener = listener_at((const struct sockaddr *)&all, sizeof all);
+    if (t->listener < 0 && errno == EAFNOSUPPORT) {
+        t->listener = listener_at((const struct sockaddr *)&all4, sizeof all4);
     }
-    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at) != 0 || listen(fd, 16) != 0 ||
-        getsockname(fd, (struct sockaddr *)&at, &len) != 0) {
-        close(fd);
+    if (t->listener < 0 || getsockname(t->listener, (struct sockaddr *)&got, &len) != 0) {
         return false;
     }
-    t->listener = fd;
-    base->my_port = ntohs(at.sin_port);
+    base->my_port = address_port(&got);
     return true;
 }
 
-static void note_my_ip(struct transport *base, int fd)
+static void note_my_address(struct transport *base, int fd)
 {
-    struct sockaddr_in me;
-    socklen_t len = sizeof me;
-    if (getsockname(fd, (struct sockaddr *)&me, &len) == 0) {
-        base->my_ip = me.sin_addr.s_addr;
+    socklen_t len = sizeof base->my;
+    if (getsockname(fd, (struct sockaddr *)&base->my, &len) != 0) {
+        base->my.ss_family = AF_UNSPEC;
     }
 }
 
@@ -149,7 +166,7 @@ static void settle(struct tr_conn *c, short revents)
         getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &err, &len);
         c->state = err == 0 ? TR_OPEN : TR_FAILED;
         if (err == 0) {
-            note_my_ip(&c->t->base, c->fd);
+            note_my_address(&c->t->base, c->fd);
         }
     }
     if (c->state == TR_OPEN) {

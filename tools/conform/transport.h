@@ -4,6 +4,8 @@
 #ifndef UIW_CONFORM_TRANSPORT_H
 #define UIW_CONFORM_TRANSPORT_H
 
+#include <sys/socket.h>
+
 #include "base/base.h"
 
 struct tr_conn;
@@ -18,11 +20,10 @@ enum tr_state {
 
 struct transport {
     const struct transport_ops *ops;
-    uint32_t ip;      /* of the tested end, network order */
-    uint16_t port;    /* host order */
-    uint32_t my_ip;   /* network order; 0 while unknown */
-    uint16_t my_port; /* we listen there */
-    uint32_t cut;     /* not 0: writes are cut into pieces of so many octets */
+    struct sockaddr_storage peer; /* the tested end and its port */
+    struct sockaddr_storage my;   /* ours towards it, any port; AF_UNSPEC until a dial succeeded */
+    uint16_t my_port;             /* we listen there */
+    uint32_t cut;                 /* not 0: writes are cut into pieces of so many octets */
 };
 
 struct transport_ops {

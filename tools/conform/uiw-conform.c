@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* uiw-conform: plays the vector files as the peer of a live implementation, and judges its answers.
  * docs/man/uiw-conform.1 has the options. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fnmatch.h>
 #include <getopt.h>
@@ -10,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "../address.h"
 #include "api/devspec.h"
 #include "report.h"
 #include "resp.h"
@@ -89,7 +89,8 @@ static void usage(void)
          "       uiw-conform --responder -d DEVICE     be the tested end, as told by a player\n\n"
          "  -d, --device SPEC      uiw's own TCP on that link, as tap:uiw0,ip=198.18.0.2/24;\n"
          "                         without it a player uses the kernel's\n"
-         "  -p, --port N           to connect to, or to listen on (7174)\n"
+         "  -p, --port N           to connect to, or to listen on (7174); for a responder 0 lets\n"
+         "                         one be chosen, which it prints\n"
          "  -r, --rfc N            only vectors of that RFC; may be given again\n"
          "  -s, --section RFC:SEC  only what proves a requirement of it, as 5040:7.2\n"
          "  -i, --id PATTERN       only those ids, as S11 or 'V0*'\n"
@@ -153,7 +154,7 @@ static bool set_option(int c, const char *arg)
     case 'd': opt.device = arg; return true;
     case 'L': opt.listen = true; return true;
     case 'R': opt.responder = true; return true;
-    case 'p': return set_number(arg, 1, MAX_PORT, &opt.port);
+    case 'p': return set_number(arg, 0, MAX_PORT, &opt.port);
     case 'i': return add(opt.pattern, &opt.patterns, arg);
     case 'x': return add(opt.without, &opt.withouts, arg);
     case 'r': return add(opt.rfc, &opt.rfcs, arg);
@@ -268,52 +269,124 @@ static void print_list(struct script **v, unsigned cnt)
     }
 }
 
-/* --- playing --- */
+/* --- the peer's address --- */
 
-static struct transport *open_transport(struct net **net)
+enum { IP4 = 1, IP6 = 2 };
+
+static unsigned family_of(const struct sockaddr_storage *a)
 {
-    struct devspec spec;
-    char err[NET_ERR_TEXT] = "";
-    if (opt.device == NULL) {
-        return transport_sock();
-    }
-    if (devspec_parse(opt.device, &spec) != 0) {
-        trouble("device", uiw_error());
-        return NULL;
-    }
-    if (net_open(&spec.net, net, err) != 0) {
-        trouble("device", err);
-        return NULL;
-    }
-    struct transport *t = transport_net(*net, NULL);
-    if (t != NULL) {
-        t->my_ip = spec.net.ip.s_addr;
-    }
-    return t;
+    return a->ss_family == AF_INET6 ? IP6 : IP4;
 }
 
-/* PEER or PEER:PORT. Returns what is wrong with it, or NULL. */
-static const char *set_peer(struct transport *t, const char *text)
+/* What a peer can have: the families that the device has an address of. A sock: without one has both. */
+static unsigned families_of(const struct net_cfg *net)
 {
-    char host[256];
-    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *ai;
-    snprintf(host, sizeof host, "%s", text);
-    char *colon = strrchr(host, ':');
-    if (colon != NULL) {
-        *colon = 0;
-        if (!set_number(colon + 1, 1, MAX_PORT, &opt.port)) {
-            return "expected an IPv4 address or a name, and a port 1..65535 behind ':'";
+    unsigned f = net->ip.s_addr != 0 ? IP4 : 0;
+    f |= !IN6_IS_ADDR_UNSPECIFIED(&net->ip6) ? IP6 : 0;
+    return f != 0 ? f : IP4 | IP6;
+}
+
+/* Of a name's addresses the first that fits, those of IPv4 before the others. */
+static bool resolve(const char *host, unsigned families, uint16_t port,
+                    struct sockaddr_storage *out)
+{
+    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *all;
+    bool found = false;
+    if (getaddrinfo(host, NULL, &hints, &all) != 0) {
+        return false;
+    }
+    for (unsigned family = IP4; family <= IP6 && !found; family++) {
+        for (struct addrinfo *ai = all; ai != NULL && !found; ai = ai->ai_next) {
+            memset(out, 0, sizeof *out);
+            memcpy(out, ai->ai_addr, ai->ai_addrlen);
+            address_set_port(out, port);
+            found = (family_of(out) & family & families) != 0;
         }
     }
-    if (getaddrinfo(host, NULL, &hints, &ai) != 0) {
-        return "no such IPv4 address or name";
+    freeaddrinfo(all);
+    return found;
+}
+
+/* NAME or NAME:PORT */
+static const char *set_named_peer(struct transport *t, const char *text, unsigned families)
+{
+    char host[256];
+    uint16_t port = (uint16_t)opt.port;
+    const char *colon = strrchr(text, ':');
+    size_t n = colon != NULL ? (size_t)(colon - text) : strlen(text);
+    if ((colon != NULL && !address_parse_port(colon + 1, &port)) || n >= sizeof host ||
+        memchr(text, '[', n) != NULL) {
+        return "expected an address or a name, and then ':' and a port 1..65535 if any; an IPv6 "
+               "address with a port stands in [ ]";
     }
-    struct sockaddr_in in;
-    memcpy(&in, ai->ai_addr, sizeof in);
-    freeaddrinfo(ai);
-    t->ip = in.sin_addr.s_addr;
-    t->port = (uint16_t)opt.port;
-    return NULL;
+    snprintf(host, sizeof host, "%.*s", (int)n, text);
+    return resolve(host, families, port, &t->peer)
+               ? NULL
+               : "no such address or name, or none of a kind that the device has";
+}
+
+/* Returns what is wrong with PEER, or NULL. */
+static const char *set_peer(struct transport *t, const char *text, unsigned families, bool zones)
+{
+    struct sockaddr_in6 in6;
+    if (!address_parse_endpoint(text, (uint16_t)opt.port, &t->peer)) {
+        return set_named_peer(t, text, families);
+    }
+    address_unmap(&t->peer);
+    if ((family_of(&t->peer) & families) == 0) {
+        return family_of(&t->peer) == IP6 ? "the device has no IPv6 address"
+                                          : "the device has no IPv4 address";
+    }
+    memcpy(&in6, &t->peer, sizeof in6);
+    return zones && in6.sin6_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr) &&
+                   in6.sin6_scope_id == 0
+               ? "a link-local address, expected its interface as well, as fe80::1%eth0"
+               : NULL;
+}
+
+/* --- playing --- */
+
+/* Where to play. */
+struct place {
+    struct transport *t;
+    struct net *net;   /* NULL: the kernel's */
+    unsigned families; /* that a peer may have */
+    bool zones;        /* several links: a link-local address needs one */
+};
+
+static bool open_place(struct place *w)
+{
+    struct devspec spec = {.net.kind = NET_SOCK};
+    char err[NET_ERR_TEXT] = "";
+    *w = (struct place){0};
+    if (opt.device != NULL) {
+        if (devspec_parse(opt.device, &spec) != 0) {
+            trouble("device", uiw_error());
+            return false;
+        }
+        if (net_open(&spec.net, &w->net, err) != 0) {
+            trouble("device", err);
+            return false;
+        }
+    }
+    w->families = families_of(&spec.net);
+    w->zones = spec.net.kind == NET_SOCK;
+    w->t = w->net != NULL ? transport_net(w->net, NULL) : transport_sock();
+    if (w->t == NULL) {
+        trouble("device", "out of memory");
+    }
+    return w->t != NULL;
+}
+
+static void close_place(struct place *w)
+{
+    if (w->t != NULL) {
+        w->t->ops->close(w->t);
+    }
+    if (w->net != NULL) {
+        net_close(w->net);
+    }
 }
 
 static bool is_colourful(FILE *out)
@@ -360,8 +433,9 @@ static int play_all(struct play_cfg *cfg, FILE *out, const char *peer)
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-static int play_on(struct transport *t, struct script **v, unsigned cnt, FILE *out)
+static int play_on(const struct place *w, struct script **v, unsigned cnt, FILE *out)
 {
+    struct transport *t = w->t;
     char peer[900] = "what connects to us", hello[PLAY_HELLO] = "";
     struct play_cfg cfg = {.tr = t,
                            .listens = opt.listen,
@@ -374,7 +448,7 @@ static int play_on(struct transport *t, struct script **v, unsigned cnt, FILE *o
                            .trace = opt.verbose ? out : NULL};
     t->my_port = (uint16_t)(opt.listen ? opt.port : 0);
     if (!opt.listen) {
-        const char *wrong = set_peer(t, opt.peer);
+        const char *wrong = set_peer(t, opt.peer, w->families, w->zones);
         if (wrong != NULL) {
             return trouble(opt.peer, wrong);
         }
@@ -398,20 +472,13 @@ static int play_on(struct transport *t, struct script **v, unsigned cnt, FILE *o
 
 static int player(struct script **v, unsigned cnt)
 {
-    struct net *net = NULL;
     FILE *out = opt.output != NULL ? fopen(opt.output, "w") : stdout;
     if (out == NULL) {
         return trouble(opt.output, strerror(errno));
     }
-    struct transport *t = open_transport(&net);
-    int rc = EXIT_USAGE;
-    if (t != NULL) {
-        rc = play_on(t, v, cnt, out);
-        t->ops->close(t);
-    }
-    if (net != NULL) {
-        net_close(net);
-    }
+    struct place w;
+    int rc = open_place(&w) ? play_on(&w, v, cnt, out) : EXIT_USAGE;
+    close_place(&w);
     if (out != stdout) {
         fclose(out);
     }
@@ -432,7 +499,7 @@ static int responder(void)
     if (resp_open(&cfg, &r) != 0) {
         return trouble("responder", uiw_error());
     }
-    printf("responder: listening on port %u\n", opt.port);
+    printf("responder: listening on port %u\n", resp_port(r));
     fflush(stdout);
     while (!stopped) {
         resp_turn(r, 50);
@@ -480,6 +547,10 @@ int main(int argc, char **argv)
             say_expected(c, optarg);
             return EXIT_USAGE;
         }
+    }
+    if (opt.port == 0 && !opt.responder) {
+        say_expected('p', "0");
+        return EXIT_USAGE;
     }
     opt.peer = argv[optind];
     bool no_peer = opt.responder || opt.listen || opt.list;

@@ -185,7 +185,7 @@ static bool run_all(struct session *s, const struct perf_options *o, struct repo
 int perf_client(struct tool *t, const struct perf_options *o)
 {
     struct report r = {.o = o, .job = &o->job};
-    char text[TOOL_ADDR_TEXT];
+    char text[ADDRESS_TEXT];
     struct session s;
     int result = TOOL_OK;
 
@@ -195,7 +195,7 @@ int perf_client(struct tool *t, const struct perf_options *o)
     if (!reach(&s, t, o) || !run_all(&s, o, &r)) {
         minder_stop(&s);
         session_last_words(&s);
-        result = tool_fail("%s: %s", tool_address_text(&o->endpoint, text), s.text);
+        result = tool_fail("%s: %s", address_text(&o->endpoint, text), s.text);
     }
     session_close(&s);
     if (result == TOOL_OK && o->json)

@@ -267,7 +267,7 @@ int main(int argc, char **argv)
     static struct liar l;
 
     tool_init("liar");
-    if (argc != 4 || !tool_address(argv[1], (uint16_t)atoi(argv[2]), &l.server))
+    if (argc != 4 || !address_parse(argv[1], (uint16_t)atoi(argv[2]), &l.server))
         return tool_misused("liar SERVER PORT CASE");
     if (tool_open(&l.t, NULL, 64) != TOOL_OK)
         return TOOL_FAILED;

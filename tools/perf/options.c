@@ -330,7 +330,7 @@ static int finish_client(char **words, int n, struct perf_options *o)
     choose_depths(&o->job);
     if (perf_job_fault(&o->job) != NULL)
         return tool_misused("%s", perf_job_fault(&o->job));
-    if (!tool_address(o->address, o->port, &o->endpoint))
+    if (!address_parse(o->address, o->port, &o->endpoint))
         return tool_misused("%s: not an IP address", o->address);
     return TOOL_OK;
 }
@@ -339,7 +339,7 @@ static int finish_server(int n, char **words, struct perf_options *o)
 {
     if (n > 1)
         return tool_misused("%s: what is this?", words[1]);
-    if (!tool_address(o->address != NULL ? o->address : "::", o->port, &o->endpoint))
+    if (!address_parse(o->address != NULL ? o->address : "::", o->port, &o->endpoint))
         return tool_misused("--bind %s: not an IP address", o->address);
     return TOOL_OK;
 }

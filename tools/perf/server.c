@@ -92,13 +92,13 @@ static bool run_once(struct session *s)
 
 static void serve(struct tool *t, const struct perf_options *o, struct uiw_conn *conn)
 {
-    char peer[TOOL_ADDR_TEXT] = "?";
+    char peer[ADDRESS_TEXT] = "?";
     struct uiw_conn_info info;
     struct session s;
     unsigned runs = 0;
 
     if (uiw_conn_query(conn, &info) == 0)
-        tool_address_text(&info.remote, peer);
+        address_text(&info.remote, peer);
     session_init(&s, t, true, o->timeout_s);
     if (!ctrl_open(&s)) {
         session_refuse(conn, "the server cannot make a queue pair");
@@ -136,7 +136,7 @@ int perf_server(struct tool *t, const struct perf_options *o)
     const struct sockaddr *at = (const struct sockaddr *)&o->endpoint;
     struct uiw_listener *listener;
     struct sockaddr_storage bound;
-    char text[TOOL_ADDR_TEXT];
+    char text[ADDRESS_TEXT];
     struct uiw_event ev;
     struct uiw_wc wc;
     int n = 0;
@@ -144,7 +144,7 @@ int perf_server(struct tool *t, const struct perf_options *o)
     if (uiw_listen(t->events, at, PERF_MAX_LINKS + 1, NULL, &listener) != 0 ||
         uiw_listener_addr(listener, &bound) != 0)
         return tool_fail("%s", uiw_error());
-    printf("uiw-perf: listening on %s\n", tool_address_text(&bound, text));
+    printf("uiw-perf: listening on %s\n", address_text(&bound, text));
     fflush(stdout);
     while (!tool_stopped() && n >= 0) {
         n = tool_wait(t, &wc, PERF_TURN_MS);

@@ -220,25 +220,59 @@ int uiw_event_channel_fd(const struct uiw_event_channel *ch)
     return ch->dev->cm->fd;
 }
 
+static bool listen_at(struct uiw_event_channel *ch, struct rdma_cm_id **id, struct sockaddr *at,
+                      int backlog)
+{
+    int only = 1;
+    if (rdma_create_id(ch->dev->cm, id, NULL, RDMA_PS_TCP) != 0) {
+        return false;
+    }
+    if (at->sa_family == AF_INET6) {
+        rdma_set_option(*id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only, sizeof only);
+    }
+    return rdma_bind_addr(*id, at) == 0 && rdma_listen(*id, backlog) == 0;
+}
+
+/* The responder listens at :: and means both families; siw has a listener for each. */
 int uiw_listen(struct uiw_event_channel *ch, const struct sockaddr *addr, int backlog, void *user,
                struct uiw_listener **out)
 {
     (void)user;
     struct uiw_listener *l = calloc(1, sizeof *l);
-    struct sockaddr_storage at = {.ss_family = AF_INET};
-    memcpy(&at, addr, sizeof(struct sockaddr_in));
-    if (l == NULL || rdma_create_id(ch->dev->cm, &l->id, NULL, RDMA_PS_TCP) != 0 ||
-        rdma_bind_addr(l->id, (struct sockaddr *)&at) != 0 || rdma_listen(l->id, backlog) != 0) {
+    struct sockaddr_in6 at6;
+    memcpy(&at6, addr, sizeof at6);
+    struct sockaddr_in at4 = {.sin_family = AF_INET, .sin_port = at6.sin6_port};
+    if (l == NULL || !listen_at(ch, &l->id[0], (struct sockaddr *)&at4, backlog) ||
+        !listen_at(ch, &l->id[1], (struct sockaddr *)&at6, backlog)) {
         return verbs_fail(errno, "listen");
     }
     *out = l;
     return 0;
 }
 
+int uiw_listener_addr(const struct uiw_listener *l, struct sockaddr_storage *out)
+{
+    const struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = rdma_get_src_port(l->id[0])};
+    memset(out, 0, sizeof *out);
+    memcpy(out, &in, sizeof in);
+    return 0;
+}
+
 int uiw_listener_destroy(struct uiw_listener *l)
 {
-    rdma_destroy_id(l->id);
+    rdma_destroy_id(l->id[0]);
+    rdma_destroy_id(l->id[1]);
     free(l);
+    return 0;
+}
+
+int uiw_conn_query(const struct uiw_conn *conn, struct uiw_conn_info *info)
+{
+    struct sockaddr *remote = rdma_get_peer_addr(conn->id);
+    *info = (struct uiw_conn_info){0};
+    memcpy(&info->remote, remote,
+           remote->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                         : sizeof(struct sockaddr_in));
     return 0;
 }
 
@@ -256,8 +290,9 @@ int uiw_connect(struct uiw_event_channel *ch, struct uiw_qp *qp, const struct so
                 const struct uiw_conn_param *param, struct uiw_conn **out)
 {
     struct uiw_conn *c = calloc(1, sizeof *c);
-    struct sockaddr_in to;
-    memcpy(&to, addr, sizeof to);
+    struct sockaddr_storage to = {0};
+    memcpy(&to, addr,
+           addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
     if (c == NULL || param->private_len > 200 || param->rtr != 0 ||
         !siw_set("peer_to_peer", param->p2p)) {
         free(c);

@@ -52,7 +52,7 @@ struct uiw_event_channel {
 };
 
 struct uiw_listener {
-    struct rdma_cm_id *id;
+    struct rdma_cm_id *id[2]; /* of IPv4 and of IPv6 */
 };
 
 struct uiw_conn {
