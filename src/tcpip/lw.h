@@ -150,7 +150,8 @@ static inline struct lw_stream *lw_stream_of(struct net_stream *s)
 err_t lw_netif_init(struct netif *nif);
 void lw_input(struct lw_net *net, struct frame *f);
 
-/* lw_timewait.c: makes way for a new connection when the frame is a SYN for an old one. */
+/* lw_timewait.c: makes way for a new connection when the frame is a SYN for an old one, or the reset that goes
+ * before one. */
 void lw_timewait_recycle(struct lw_net *net, const uint8_t *f, const struct vnet_tcp *t);
 
 uint32_t lw_input_self(struct lw_net *net);

@@ -78,9 +78,28 @@ static void delay_ack(struct lw_stream *s, const struct tcp_hdr *hdr, const stru
     }
 }
 
+/* RFC 9293 sec 3.10.7.3: an ACK that is not of our SYN speaks of a connection that was here before, and is reset.
+ * lwIP sends its SYN again together with the reset, ever again at once, and has used up all its tries within a
+ * moment when the peer does not forget so soon. So once is enough; then it is the timer's turn. */
+static bool old_ack(const struct tcp_pcb *pcb, const struct tcp_hdr *hdr, uint32_t len)
+{
+    uint8_t flags = TCPH_FLAGS(hdr);
+    bool ours = (flags & TCP_SYN) != 0 && hdr->ackno == pcb->lastack + 1;
+    if (pcb->nrtx == 0 || ours || (flags & (TCP_ACK | TCP_RST)) != TCP_ACK) {
+        return false;
+    }
+    len += (flags & (TCP_SYN | TCP_FIN)) != 0;
+    tcp_rst(pcb, hdr->ackno, hdr->seqno + len, &pcb->local_ip, &pcb->remote_ip, pcb->local_port,
+            pcb->remote_port);
+    return true;
+}
+
 err_t uiw_lwip_tcp_in(struct tcp_pcb *pcb, struct tcp_hdr *hdr, u16_t optlen, u16_t opt1len,
                       u8_t *opt2, struct pbuf *p)
 {
+    if (pcb->state == SYN_SENT) {
+        return old_ack(pcb, hdr, p->tot_len) ? ERR_VAL : ERR_OK;
+    }
     if (pcb->state < ESTABLISHED || pcb->state == TIME_WAIT) {
         return ERR_OK; /* a listener has another callback_arg */
     }
