@@ -212,6 +212,23 @@ static void watch_interface(struct lw_net *net)
     }
 }
 
+/* Connections that have no stream, or none yet, and those in TIME-WAIT: nobody is there to go on with them, and
+ * who comes next may have the same ports. Nothing of his can be among them, since he has to learn our MAC address
+ * first. */
+static void forget_rest(struct lw_net *net)
+{
+    struct tcp_pcb *pcb, *next;
+    while ((pcb = pcb_of(tcp_tw_pcbs, net)) != NULL) {
+        tcp_abandon(pcb, 0);
+    }
+    for (pcb = pcb_of(tcp_active_pcbs, net); pcb != NULL; pcb = next) {
+        next = pcb_of(pcb->next, net);
+        if (pcb->state == SYN_RCVD || pcb->callback_arg == NULL) {
+            tcp_abandon(pcb, 0);
+        }
+    }
+}
+
 /* The peer of a link that goes down is a process, and it is gone for sure. */
 static void watch_link(struct lw_net *net)
 {
@@ -220,6 +237,7 @@ static void watch_link(struct lw_net *net)
     if (net->link_up && (!l->up || l->epoch != net->epoch)) {
         net->link_up = false;
         each_stream(net, lw_stream_link_down);
+        forget_rest(net);
     }
     if (l->up && l->epoch != net->epoch) {
         net->epoch = l->epoch;

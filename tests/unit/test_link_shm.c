@@ -214,6 +214,134 @@ static void test_both_ends_here(void **state)
     errno = 0;
 }
 
+/* --- another process in the place of the one before --- */
+
+enum {
+    PORT_A = 50001,
+    GONE = 60 /* ms: three times as long as the end of a peer may go unnoticed */
+};
+
+/* By so many ms at least, and as many turns, however slow the machine is. */
+static void turn_both(const struct wire_ends *w, int ms)
+{
+    for (int i = 0; i < ms; i++) {
+        pause_us(1000);
+        for (int k = 0; k < 20; k++) {
+            turn_one(w->a);
+            turn_one(w->b);
+        }
+    }
+}
+
+static int dial(struct net *net, const struct sockaddr_storage *from, const char *to,
+                struct seen *n)
+{
+    struct sockaddr_storage at = test_addr(to, PORT);
+    memset(n, 0, sizeof *n);
+    return net_connect(net, (const struct sockaddr *)from, (struct sockaddr *)&at, n, &n->s);
+}
+
+static struct net_listener *listen_at(struct net *net, const char *ip, struct seen *l)
+{
+    struct sockaddr_storage at = test_addr(ip, PORT);
+    memset(l, 0, sizeof *l);
+    assert_int_equal(net_listen(net, (struct sockaddr *)&at, 1, l, &l->l), 0);
+    return l->l;
+}
+
+static void take(struct seen *l, struct seen *n)
+{
+    *n = (struct seen){.s = net_accept(l->l)};
+    assert_non_null(n->s);
+    net_stream_set_user(n->s, n);
+}
+
+/* A connection in TIME-WAIT keeps no port from who connects to the next process. */
+static void test_other_process(void **state)
+{
+    (void)state;
+    net_clock_real();
+    struct wire_ends w = {open_shm(IP_A), open_shm(IP_B), 0};
+    struct seen l, n[2];
+    struct sockaddr_storage from = test_addr(IP_A, PORT_A);
+    listen_at(w.b, IP_B, &l);
+    assert_int_equal(dial(w.a, &from, IP_B, &n[0]), 0);
+    turn_both(&w, 50);
+    take(&l, &n[1]);
+    net_stream_close(n[0].s, false); /* first: this end waits */
+    turn_both(&w, 20);
+    net_stream_close(n[1].s, false);
+    turn_both(&w, 20);
+    assert_int_equal(dial(w.a, &from, IP_B, &n[0]), -EADDRINUSE);
+    net_close(w.b);
+    turn_both(&(struct wire_ends){w.a, w.a, 0}, GONE);
+    w.b = open_shm(IP_B);
+    listen_at(w.b, IP_B, &l);
+    assert_int_equal(dial(w.a, &from, IP_B, &n[0]), 0);
+    turn_both(&w, GONE);
+    assert_int_equal(n[0].events, NET_EV_UP);
+    net_close(w.a);
+    net_close(w.b);
+}
+
+static bool got_fin(void *arg)
+{
+    const struct seen *n = arg;
+    return (n->events & NET_EV_FIN) != 0;
+}
+
+/* Leaves its end of a connection open that the other has closed, and half of another, and is killed. */
+static void child_dies_half_way(void)
+{
+    struct net *net = open_shm(IP_B);
+    struct seen l, n, out;
+    listen_at(net, IP_B, &l);
+    if (!wait_until(net, can_accept, &l, 20000)) {
+        _exit(2);
+    }
+    take(&l, &n);
+    if (!wait_until(net, got_fin, &n, 20000) || dial(net, NULL, IP_A, &out) != 0) {
+        _exit(3);
+    }
+    raise(SIGKILL); /* the SYN is on its way */
+}
+
+static void test_killed_half_way(void **state)
+{
+    (void)state;
+    struct net *net = open_shm(IP_A);
+    struct seen l, n;
+    struct sockaddr_storage from = test_addr(IP_A, PORT_A);
+    int status;
+    listen_at(net, IP_A, &l);
+    pid_t pid = fork();
+    if (pid == 0) {
+        execl("/proc/self/exe", "test_link_shm", "half", name, (char *)NULL);
+        _exit(9);
+    }
+    assert_int_equal(dial(net, &from, IP_B, &n), 0);
+    assert_true(wait_until(net, has_event, &n, 20000));
+    assert_int_equal(n.error, 0);
+    net_stream_close(n.s, false);
+    net_flush(net);
+    for (pid_t gone = 0; gone == 0; turn_one(net)) {
+        gone = waitpid(pid, &status, WNOHANG);
+    }
+    assert_true(WIFSIGNALED(status));
+    struct wire_ends w = {net, net, 0};
+    turn_both(&w, GONE);
+    w.b = open_shm(IP_B);
+    turn_both(&w, GONE);
+    /* The listener has room for one. That half a connection would keep it for 20 s. */
+    assert_int_equal(dial(w.b, NULL, IP_A, &n), 0);
+    turn_both(&w, GONE);
+    assert_int_equal(n.events, NET_EV_UP);
+    net_stream_close(n.s, true);
+    assert_int_equal(dial(w.a, &from, IP_B, &n), 0);
+    net_close(w.a);
+    net_close(w.b);
+}
+
 static void test_stalled_stream_does_not_block(void **state)
 {
     (void)state;
@@ -304,6 +432,10 @@ int main(int argc, char **argv)
         snprintf(name, sizeof name, "%s", argv[2]);
         child_sends_for_ever();
     }
+    if (argc == 3 && strcmp(argv[1], "half") == 0) {
+        snprintf(name, sizeof name, "%s", argv[2]);
+        child_dies_half_way();
+    }
     char dir[] = "/tmp/uiw-shm-XXXXXX";
     if (mkdtemp(dir) == NULL) {
         return 1;
@@ -314,6 +446,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ring_rules),
         cmocka_unit_test(test_both_ends_here),
         cmocka_unit_test(test_stalled_stream_does_not_block),
+        cmocka_unit_test(test_other_process),
+        cmocka_unit_test(test_killed_half_way),
         cmocka_unit_test(test_bulk),
         cmocka_unit_test(test_kill_and_rejoin),
         cmocka_unit_test(test_first_one_dies),
