@@ -98,6 +98,14 @@ static void deliver(struct link_pair *w, const uint8_t *d, uint32_t len)
     }
 }
 
+static bool is_cut_off(const struct link_pair *w, const uint8_t *d, uint32_t len)
+{
+    struct vnet_tcp t;
+    uint16_t port = w->wire.lost_port;
+    return port != 0 && vnet_find_tcp(d, len, len, &t) &&
+           (get_be16(d + t.l4) == port || get_be16(d + t.l4 + 2) == port);
+}
+
 static void leave(struct link_pair *w, const uint8_t *d, uint32_t len)
 {
     w->frames++;
@@ -107,7 +115,7 @@ static void leave(struct link_pair *w, const uint8_t *d, uint32_t len)
     if (w->peer == NULL) {
         return;
     }
-    if (chance(w, w->wire.loss_ppm)) {
+    if (is_cut_off(w, d, len) || chance(w, w->wire.loss_ppm)) {
         w->lost++;
         return;
     }

@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 #include "tcpip/lw.h"
+#include "tcpip/net_test.h"
 
 enum { BACKLOG_MAX = 255, PORT_FIRST = 49152, PORT_TRIES = 16 };
 
@@ -259,11 +260,21 @@ struct net_stream *lw_accept(struct net_listener *listener)
 
 /* --- connecting --- */
 
+static uint32_t test_window;
+
+void net_test_window(uint32_t octets)
+{
+    test_window = octets;
+}
+
 static err_t on_connected(void *arg, struct tcp_pcb *pcb, err_t err)
 {
     (void)err;
     struct lw_stream *s = arg;
     lw_stream_attach(s, pcb); /* again: now the peer's MSS is known */
+    if (test_window != 0) {
+        pcb->rcv_wnd = pcb->rcv_ann_wnd = test_window; /* the peer was told of none yet */
+    }
     s->up = true;
     list_remove(&s->timed);
     net_tell(&s->net->base, &s->base.news, NET_EV_UP);

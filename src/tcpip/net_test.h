@@ -23,6 +23,7 @@ struct net_wire {
     uint32_t cut_at;    /* not 0: the stream is cut at each multiple of it, by TCP sequence from the
                              first data octet of a direction */
     uint32_t delay_ms;  /* one way */
+    uint16_t lost_port; /* not 0: of TCP, all from and to that port is lost */
 };
 
 /* For frames that leave that net. */
@@ -53,5 +54,8 @@ uint32_t net_test_oos(const struct net_stream *s);
 
 /* Sets the ISN of the next connections that this process opens or accepts (L04). */
 void net_test_isn(bool fixed, uint32_t isn);
+
+/* The most that a connection which this process opens from now on receives unread; 0: as ever. */
+void net_test_window(uint32_t octets);
 
 #endif
