@@ -93,6 +93,9 @@ static bool turn(void *arg)
             bool all = net_rx_queued(c->stream) == 0;
             c->fin = c->fin_came && all;
             c->closed = c->close_came && all;
+            if (c->pump != NULL) {
+                c->pump(c->pump_arg);
+            }
         }
     }
     net_flush(r->net);
@@ -103,16 +106,17 @@ void raw_open(struct raw *r, struct sim *s)
 {
     memset(r, 0, sizeof *r);
     char err[NET_ERR_TEXT] = "";
-    struct net_cfg cfg = {.kind = NET_PAIR, .name = "sim", .prefix = 24, .mtu = 1500};
+    struct net_cfg cfg = {.kind = NET_PAIR, .prefix = 24, .mtu = 1500};
+    snprintf(cfg.name, sizeof cfg.name, "%s", s->wire);
     if (test_v6()) {
-        cfg.ip6 = test_ip6("198.18.0.1");
+        cfg.ip6 = test_ip6(s->ip[0]);
     } else {
-        inet_pton(AF_INET, "198.18.0.1", &cfg.ip);
+        inet_pton(AF_INET, s->ip[0], &cfg.ip);
     }
     if (net_open(&cfg, &r->net, err) != 0) {
         fail_msg("raw: %s", err);
     }
-    struct sockaddr_storage any = test_addr("198.18.0.1", RAW_PORT);
+    struct sockaddr_storage any = test_addr(s->ip[0], RAW_PORT);
     assert_int_equal(net_listen(r->net, (struct sockaddr *)&any, 4, NULL, &r->listener), 0);
     r->s = s;
     s->also = turn;
@@ -144,7 +148,7 @@ void raw_run(struct raw *r, uint64_t ms)
 void raw_dial(struct raw *r, struct raw_conn *c)
 {
     memset(c, 0, sizeof *c);
-    struct sockaddr_storage to = test_addr("198.18.0.2", RAW_PORT);
+    struct sockaddr_storage to = test_addr(r->s->ip[1], RAW_PORT);
     assert_int_equal(net_connect(r->net, NULL, (struct sockaddr *)&to, c, &c->stream), 0);
     join(r, c);
     net_flush(r->net);
@@ -247,25 +251,33 @@ static void flatten(const struct mpa_ulpdu *m, struct raw_ulpdu *u)
     u->opcode = rdmap_opcode(u->seg.hdr.ulp);
 }
 
-bool raw_next(struct raw *r, struct raw_conn *c, struct raw_ulpdu *u)
+bool raw_take(struct raw_conn *c, struct raw_ulpdu *u)
 {
     static struct mpa_ulpdu m;
+    while (c->len > 0) {
+        struct span v = {c->in, c->len};
+        struct cursor cur = cursor_of(&v, 1);
+        struct verdict why;
+        enum mpa_rx_result got = mpa_rx_next(&c->rx, &cur, &m, &why);
+        assert_int_not_equal(got, MPA_RX_BAD);
+        if (got == MPA_RX_MORE) {
+            break;
+        }
+        flatten(&m, u);
+        drop(c, c->len - cur.left);
+        if (u->opcode != RDMAP_WRITE || u->seg.plen > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool raw_next(struct raw *r, struct raw_conn *c, struct raw_ulpdu *u)
+{
     for (uint32_t want = 1;; want = c->len + 1) {
         raw_wait(r, c, want);
-        while (c->len > 0) {
-            struct span v = {c->in, c->len};
-            struct cursor cur = cursor_of(&v, 1);
-            struct verdict why;
-            enum mpa_rx_result got = mpa_rx_next(&c->rx, &cur, &m, &why);
-            assert_int_not_equal(got, MPA_RX_BAD);
-            if (got == MPA_RX_MORE) {
-                break;
-            }
-            flatten(&m, u);
-            drop(c, c->len - cur.left);
-            if (u->opcode != RDMAP_WRITE || u->seg.plen > 0) {
-                return true;
-            }
+        if (raw_take(c, u)) {
+            return true;
         }
         if (c->fin || c->closed) {
             assert_int_equal(c->len, 0); /* never half an FPDU */
@@ -299,37 +311,46 @@ static void agree(struct raw_conn *c, const struct mpa_frame *mine, const struct
     mpa_rx_init(&c->rx, mine->markers, crc);
 }
 
-void raw_join(struct raw *r, struct raw_conn *c, const struct mpa_frame *f)
+struct uiw_conn *raw_join_qp(struct raw *r, struct raw_conn *c, const struct mpa_frame *f,
+                             struct uiw_qp *qp)
 {
     static const struct mpa_frame plain = {.rev = 1, .crc = true};
     struct sim_side *b = &r->s->side[1];
+    struct uiw_conn *before = b->conn;
     struct mpa_frame reply;
     f = f != NULL ? f : &plain;
     b->conn = NULL;
-    b->qp = NULL;
-    sim_qps(r->s, NULL);
     raw_dial(r, c);
     raw_frame(c, f);
     uint64_t end = r->s->ms + 10000;
     while (b->conn == NULL && r->s->ms < end) {
         sim_step(r->s);
     }
-    assert_non_null(b->conn);
-    assert_int_equal(uiw_accept(b->conn, b->qp, NULL), 0);
+    struct uiw_conn *conn = b->conn;
+    assert_non_null(conn);
+    b->conn = before;
+    assert_int_equal(uiw_accept(conn, qp, NULL), 0);
     raw_take_frame(r, c, true, &reply);
     assert_false(reply.reject);
     agree(c, f, &reply);
+    return conn;
+}
+
+void raw_join(struct raw *r, struct raw_conn *c, const struct mpa_frame *f)
+{
+    struct sim_side *b = &r->s->side[1];
+    sim_qps(r->s, r->s->srq);
+    b->conn = raw_join_qp(r, c, f, b->qp);
 }
 
 void raw_answer(struct raw *r, struct raw_conn *c, const struct uiw_conn_param *p,
                 const struct mpa_frame *f)
 {
     struct sim_side *b = &r->s->side[1];
-    struct sockaddr_storage to = test_addr("198.18.0.1", RAW_PORT);
+    struct sockaddr_storage to = test_addr(r->s->ip[0], RAW_PORT);
     struct mpa_frame request, reply;
     b->conn = NULL;
-    b->qp = NULL;
-    sim_qps(r->s, NULL);
+    sim_qps(r->s, r->s->srq);
     memset(c, 0, sizeof *c);
     raw_listen(r, c);
     assert_int_equal(uiw_connect(b->ch, b->qp, (struct sockaddr *)&to, p, &b->conn), 0);
@@ -378,6 +399,12 @@ void raw_write(struct raw_conn *c, struct sim_at to, const void *p, uint32_t n)
                         .stag = to.rkey,
                         .to = to.to};
     raw_ulpdu(c, seg, raw_segment(seg, &h, p, n));
+}
+
+void raw_first(struct raw *r, struct raw_conn *c)
+{
+    raw_write(c, (struct sim_at){0, 0}, NULL, 0);
+    raw_run(r, 5);
 }
 
 void raw_read_request(struct raw_conn *c, uint32_t msn, const struct rdmap_read_request *q)

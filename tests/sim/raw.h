@@ -12,7 +12,7 @@
 #include "rdmap/rdmap_term.h"
 #include "sim.h"
 
-enum { RAW_ROOM = 1 << 16, RAW_CONNS = 4, RAW_PORT = 7174 };
+enum { RAW_ROOM = 1 << 16, RAW_CONNS = 8, RAW_PORT = 7174 };
 
 struct raw_conn {
     struct net_stream *stream;
@@ -24,6 +24,8 @@ struct raw_conn {
     bool deaf;        /* nothing is read: the window closes */
     int error;        /* of the stream, once closed */
     uint32_t rx_octets;
+    void (*pump)(void *arg); /* with each turn, if not NULL */
+    void *pump_arg;
     struct mpa_tx tx;
     struct mpa_rx rx;
 };
@@ -64,6 +66,8 @@ struct raw_ulpdu {
     struct span span;
     unsigned opcode;
 };
+/* The next ULPDU, if all of it has come. */
+bool raw_take(struct raw_conn *c, struct raw_ulpdu *u);
 /* The next ULPDU that comes, zero-length Writes left out (they mean nothing); false: FIN or reset. */
 bool raw_next(struct raw *r, struct raw_conn *c, struct raw_ulpdu *u);
 /* The next one is a Terminate, and nothing but FIN comes behind it. */
@@ -72,6 +76,9 @@ void raw_terminate(struct raw *r, struct raw_conn *c, struct raw_ulpdu *u, struc
 /* Full operation with c as Initiator: dials, asks with f (NULL: Rev 1, CRC), and accepts at the device
  * with a fresh QP, which is then side 1's. */
 void raw_join(struct raw *r, struct raw_conn *c, const struct mpa_frame *f);
+/* The same with that QP, which is no side's; nor is the connection, which is returned. */
+struct uiw_conn *raw_join_qp(struct raw *r, struct raw_conn *c, const struct mpa_frame *f,
+                             struct uiw_qp *qp);
 /* Full operation with c as Responder: the device's fresh QP connects, f answers (NULL: the
  * Request's own revision and depths). */
 void raw_answer(struct raw *r, struct raw_conn *c, const struct uiw_conn_param *p,
@@ -82,6 +89,8 @@ uint32_t raw_segment(uint8_t *out, const struct ddp_hdr *h, const void *p, uint3
 /* A good Send of one segment, the msn-th. */
 void raw_send(struct raw_conn *c, uint32_t msn, const void *p, uint32_t n);
 void raw_write(struct raw_conn *c, struct sim_at at, const void *p, uint32_t n);
+/* A Write of nothing: the first FPDU of an Initiator that has nothing to say. */
+void raw_first(struct raw *r, struct raw_conn *c);
 void raw_read_request(struct raw_conn *c, uint32_t msn, const struct rdmap_read_request *q);
 
 #endif

@@ -47,9 +47,8 @@ static void open_side(struct sim *s, int i, const char *keys)
 {
     struct sim_side *me = &s->side[i];
     char spec[200], ip[INET6_ADDRSTRLEN];
-    snprintf(spec, sizeof spec, "pair:sim,ip=%s,progress=polled,spin=0%s%s",
-             test_ip(i == 0 ? "198.18.0.1" : "198.18.0.2", ip), keys != NULL ? "," : "",
-             keys != NULL ? keys : "");
+    snprintf(spec, sizeof spec, "pair:%s,ip=%s,progress=polled,spin=0%s%s", s->wire,
+             test_ip(s->ip[i], ip), keys != NULL ? "," : "", keys != NULL ? keys : "");
     must(uiw_device_open(spec, &me->dev), spec);
     me->net = me->dev->net;
     must(uiw_pd_create(me->dev, &me->pd), "pd");
@@ -59,15 +58,27 @@ static void open_side(struct sim *s, int i, const char *keys)
     fcntl(uiw_async_fd(me->dev), F_SETFL, O_NONBLOCK);
 }
 
-void sim_open_one(struct sim *s, uint64_t seed, const char *keys)
+static void open_listening(struct sim *s, const char *keys)
 {
-    memset(s, 0, sizeof *s);
-    s->rng = seed * 2 + 1;
-    net_clock_virtual(1000);
     open_side(s, 1, keys);
     struct sockaddr_storage any = test_addr("0.0.0.0", 7174);
     must(uiw_listen(s->side[1].ch, (struct sockaddr *)&any, 64, NULL, &s->side[1].listener),
          "listen");
+}
+
+void sim_open_one(struct sim *s, uint64_t seed, const char *keys)
+{
+    *s = (struct sim){.wire = "sim", .ip = {"198.18.0.1", "198.18.0.2"}, .rng = seed * 2 + 1};
+    net_clock_virtual(1000);
+    open_listening(s, keys);
+}
+
+void sim_open_next(struct sim *s, struct sim *first, const char *keys)
+{
+    *s = (struct sim){
+        .wire = "next", .ip = {"198.18.1.1", "198.18.1.2"}, .rng = first->rng, .ms = first->ms};
+    first->next = s;
+    open_listening(s, keys);
 }
 
 void sim_open(struct sim *s, uint64_t seed, const char *keys)
@@ -126,7 +137,7 @@ void sim_connect(struct sim *s, const struct uiw_conn_param *ask,
     if (a->qp == NULL) {
         sim_qps(s, NULL);
     }
-    struct sockaddr_storage to = test_addr("198.18.0.2", 7174);
+    struct sockaddr_storage to = test_addr(s->ip[1], 7174);
     a->established = b->established = 0;
     a->disconnected = b->disconnected = a->failed = b->failed = 0;
     must(uiw_connect(a->ch, a->qp, (struct sockaddr *)&to, ask, &a->conn), "connect");
@@ -153,7 +164,7 @@ void sim_drop(struct sim *s)
             me->qp = NULL;
         }
         struct uiw_wc wc;
-        while (me->cq != NULL && uiw_cq_poll(me->cq, 1, &wc) > 0) {
+        while (me->cq != NULL && sim_cq_poll(s, i, 1, &wc) > 0) {
         }
     }
 }
@@ -187,17 +198,33 @@ static void fetch(struct sim_side *me)
     }
 }
 
+static void sort(struct sim *s)
+{
+    struct uiw_wc wc;
+    while (s->takes != NULL && uiw_cq_poll(s->side[1].cq, 1, &wc) > 0) {
+        if (!s->takes(s->takes_arg, &wc)) {
+            assert_in_range(s->kept_cnt, 0, SIM_KEPT - 1);
+            s->kept[s->kept_cnt++] = wc;
+        }
+    }
+}
+
 void sim_step(struct sim *s)
 {
     int busy = uiw_progress(s->side[1].dev, 0);
-    if (s->also != NULL && s->also(s->also_arg)) {
-        busy = 1;
+    for (struct sim *w = s; w != NULL; w = w->next) {
+        if (w->also != NULL && w->also(w->also_arg)) {
+            busy = 1;
+        }
+        fetch(&w->side[0]);
+        fetch(&w->side[1]);
+        sort(w);
     }
-    fetch(&s->side[0]);
-    fetch(&s->side[1]);
     if (!busy) {
         net_clock_advance(1);
-        s->ms++;
+        for (struct sim *w = s; w != NULL; w = w->next) {
+            w->ms++;
+        }
     }
 }
 
@@ -213,11 +240,24 @@ void sim_until(struct sim *s, const unsigned *what, unsigned value, uint64_t lim
     }
 }
 
+int sim_cq_poll(struct sim *s, int side, int n, struct uiw_wc *wc)
+{
+    if (side != 1 || s->takes == NULL) {
+        return uiw_cq_poll(s->side[side].cq, n, wc);
+    }
+    sort(s);
+    unsigned got = min_u32((uint32_t)n, s->kept_cnt);
+    memcpy(wc, s->kept, got * sizeof *wc);
+    s->kept_cnt -= got;
+    memmove(s->kept, s->kept + got, s->kept_cnt * sizeof *wc);
+    return (int)got;
+}
+
 void sim_poll(struct sim *s, int side, int n, struct uiw_wc *wc)
 {
     uint64_t end = s->ms + 60000;
     for (int got = 0; got < n;) {
-        int r = uiw_cq_poll(s->side[side].cq, n - got, wc + got);
+        int r = sim_cq_poll(s, side, n - got, wc + got);
         must(r, "poll");
         got += r;
         if (got < n) {
@@ -253,5 +293,7 @@ int sim_post(struct sim *s, int side, enum uiw_wr_opcode op, struct uiw_sge sge,
 void sim_recv(struct sim *s, int side, struct uiw_sge sge, uint64_t wr_id)
 {
     struct uiw_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1};
-    must(uiw_qp_post_recv(s->side[side].qp, &wr, NULL), "post_recv");
+    must(side == 1 && s->srq != NULL ? uiw_srq_post_recv(s->srq, &wr, NULL)
+                                     : uiw_qp_post_recv(s->side[side].qp, &wr, NULL),
+         "post_recv");
 }

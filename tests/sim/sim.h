@@ -6,7 +6,7 @@
 #include "api/uiw.h"
 #include "tcpip/net_test.h"
 
-enum { SIM_SIDES = 2, SIM_MAX_WR = 256, SIM_SGE = 16, SIM_INLINE = 256 };
+enum { SIM_SIDES = 2, SIM_MAX_WR = 256, SIM_SGE = 16, SIM_INLINE = 256, SIM_KEPT = 64 };
 
 struct sim_side {
     struct uiw_device *dev;
@@ -23,17 +23,27 @@ struct sim_side {
 
 struct sim {
     struct sim_side side[SIM_SIDES]; /* 0 connects, 1 listens */
+    const char *wire, *ip[SIM_SIDES];
+    struct sim *next;    /* another world in the same time, or NULL */
+    struct uiw_srq *srq; /* of the QPs that side 1 gets for raw.h, or NULL */
     uint64_t rng;
     uint64_t ms; /* virtual milliseconds gone by */
     /* Turned with each step, if not NULL; returns whether there was anything to do. */
     bool (*also)(void *arg);
     void *also_arg;
+    /* Shown every completion of side 1, if not NULL; returns whether it was its own. */
+    bool (*takes)(void *arg, const struct uiw_wc *wc);
+    void *takes_arg;
+    struct uiw_wc kept[SIM_KEPT]; /* those that were not, and were not polled yet */
+    unsigned kept_cnt;
 };
 
 /* Opens both devices: keys go to both device strings ("mtu=1500,crc=off"). */
 void sim_open(struct sim *s, uint64_t seed, const char *keys);
 /* Only side 1: the other end of its wire is the test's (raw.h). */
 void sim_open_one(struct sim *s, uint64_t seed, const char *keys);
+/* The same on a wire of its own, turned together with first. To be closed after it. */
+void sim_open_next(struct sim *s, struct sim *first, const char *keys);
 void sim_close(struct sim *s);
 
 /* The seed to use: UIW_SEED, else fresh; printed. */
@@ -60,6 +70,8 @@ void sim_step(struct sim *s);
 /* Steps until *what is not below value; fails the test after virtual limit_ms. */
 void sim_until(struct sim *s, const unsigned *what, unsigned value, uint64_t limit_ms);
 
+/* uiw_cq_poll() of that side's CQ, without what s->takes. */
+int sim_cq_poll(struct sim *s, int side, int n, struct uiw_wc *wc);
 /* Polls that side for exactly n completions into wc. */
 void sim_poll(struct sim *s, int side, int n, struct uiw_wc *wc);
 
@@ -73,6 +85,7 @@ struct sim_at {
 
 /* One request, one sge, signalled. */
 int sim_post(struct sim *s, int side, enum uiw_wr_opcode op, struct uiw_sge sge, struct sim_at at);
+/* To the QP of that side, or to s->srq. */
 void sim_recv(struct sim *s, int side, struct uiw_sge sge, uint64_t wr_id);
 
 static inline struct uiw_sge sim_sge(struct uiw_mr *mr, const void *p, uint32_t n)

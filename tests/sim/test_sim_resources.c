@@ -40,8 +40,6 @@ static struct scene *scene_open(const char *keys)
 /* The i-th peer, on a QP with that CQ and SRQ. */
 static void join(struct scene *c, int i, struct uiw_cq *cq, struct uiw_srq *srq)
 {
-    static const struct mpa_frame ask = {.rev = 1, .crc = true};
-    struct mpa_frame reply;
     struct uiw_qp_attr attr = {.send_cq = cq,
                                .recv_cq = cq,
                                .srq = srq,
@@ -50,18 +48,8 @@ static void join(struct scene *c, int i, struct uiw_cq *cq, struct uiw_srq *srq)
                                .max_send_sge = 1,
                                .max_recv_sge = 1};
     assert_int_equal(uiw_qp_create(c->b->pd, &attr, &c->qp[i]), 0);
-    c->b->conn = NULL;
-    raw_dial(&c->r, &c->raw[i]);
-    raw_frame(&c->raw[i], &ask);
-    raw_run(&c->r, 10);
-    assert_non_null(c->b->conn);
-    c->conn[i] = c->b->conn;
-    assert_int_equal(uiw_accept(c->conn[i], c->qp[i], NULL), 0);
-    raw_take_frame(&c->r, &c->raw[i], true, &reply);
-    mpa_tx_init(&c->raw[i].tx, reply.markers, true);
-    mpa_rx_init(&c->raw[i].rx, false, true);
-    raw_write(&c->raw[i], (struct sim_at){0, 0}, NULL, 0);
-    raw_run(&c->r, 5);
+    c->conn[i] = raw_join_qp(&c->r, &c->raw[i], NULL, c->qp[i]);
+    raw_first(&c->r, &c->raw[i]);
 }
 
 static void scene_close(struct scene *c)

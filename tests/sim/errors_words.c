@@ -8,37 +8,7 @@
 
 #include <cmocka.h>
 
-#include "raw.h"
-
-struct scene {
-    struct sim s;
-    struct raw r;
-    struct raw_conn c;
-    struct raw_ulpdu u;
-};
-
-static struct scene *scene_open(const char *keys)
-{
-    struct scene *c = calloc(1, sizeof *c);
-    sim_open_one(&c->s, 1, keys);
-    raw_open(&c->r, &c->s);
-    return c;
-}
-
-static void scene_close(struct scene *c)
-{
-    raw_close(&c->r);
-    sim_close(&c->s);
-    free(c);
-}
-
-static void expect_last(const struct scene *c, enum uiw_reason reason, unsigned code)
-{
-    const struct uiw_event *e = &c->s.side[1].last;
-    assert_int_equal(e->type, UIW_EVENT_DISCONNECTED);
-    assert_int_equal(e->reason, reason);
-    assert_int_equal(e->layer << 16 | e->etype << 8 | e->code, code);
-}
+#include "errors.h"
 
 /* The Terminate as a peer sends it, with the headers that its flags promise. */
 static void send_terminate(struct raw_conn *c, uint32_t word, uint8_t flags)
@@ -114,46 +84,40 @@ static const struct {
     {0x37990000, 0, UIW_WC_WR_FLUSH_ERR, "peer: unknown layer or type of error"},
 };
 
-static void take_terminate(struct scene *c, size_t i)
+static void take_terminate(size_t i)
 {
-    struct uiw_wc wc[2];
+    struct scene *c = scene_open(E_TERMINATE, "mtu=1500");
+    struct uiw_wc wc;
     uint8_t sink[8];
-    struct uiw_recv_wr rwr = {.wr_id = 21};
     struct uiw_mr *mr = sim_reg(&c->s, 1, sink, sizeof sink, UIW_ACCESS_LOCAL_WRITE);
-    struct mpa_frame ask = {.rev = 2, .crc = true, .enhanced = true, .ird = 2, .ord = 2};
     struct sim_side *b = &c->s.side[1];
-    b->disconnected = 0;
-    raw_join(&c->r, &c->c, &ask);
-    assert_int_equal(uiw_qp_post_recv(b->qp, &rwr, NULL), 0);
-    raw_write(&c->c, (struct sim_at){0, 0}, NULL, 0);
-    raw_run(&c->r, 3);
+    scene_join(c);
+    scene_recv(c, 21);
     sim_post(&c->s, 1, UIW_WR_RDMA_READ, sim_sge(mr, sink, 8), (struct sim_at){0x1000, 7});
     assert_true(raw_next(&c->r, &c->c, &c->u));
     send_terminate(&c->c, words[i].word, words[i].flags);
+    scene_hit(c);
     sim_until(&c->s, &b->disconnected, 1, 1000);
-    expect_last(c, UIW_REASON_PEER_TERMINATE,
-                words[i].word >> 28 << 16 | (words[i].word >> 24 & 0xf) << 8 |
-                    (words[i].word >> 16 & 0xff));
+    scene_expect_last(c, UIW_EVENT_DISCONNECTED, UIW_REASON_PEER_TERMINATE,
+                      words[i].word >> 28 << 16 | (words[i].word >> 24 & 0xf) << 8 |
+                          (words[i].word >> 16 & 0xff));
     assert_string_equal(b->last.text, words[i].text);
-    sim_poll(&c->s, 1, 2, wc);
-    assert_int_equal(wc[0].status, words[i].read);
-    assert_int_equal(wc[1].status, UIW_WC_WR_FLUSH_ERR);
+    sim_poll(&c->s, 1, 1, &wc);
+    assert_int_equal(wc.status, words[i].read);
+    scene_expect_flush(c, 21);
     assert_false(raw_next(&c->r, &c->c, &c->u)); /* FIN, and no Terminate in answer */
     assert_true(c->c.fin && !c->c.closed);
-    raw_hangup(&c->r, &c->c, false);
-    sim_drop(&c->s);
     uiw_mr_dereg(mr);
+    scene_close(c);
 }
 
 /* proves: RDMAP-5040-6.2.1-02 RDMAP-5040-6.2.1-03 RDMAP-5040-6.2.1-04 RDMAP-5040-7-03 REG-6580-3.3-01 */
 static void test_words_of_the_peer(void **state)
 {
     (void)state;
-    struct scene *c = scene_open("mtu=1500");
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
-        take_terminate(c, i);
+        take_terminate(i);
     }
-    scene_close(c);
 }
 
 /* Whatever is wrong with a Terminate, it ends the stream and is not answered by another. */
@@ -165,8 +129,8 @@ static void test_broken_terminates(void **state)
         bool last;
     } bad[] = {
         {1, 0, 0, true}, {1, 0, 3, true}, {2, 0, 4, true}, {1, 8, 4, true}, {1, 0, 4, false}};
-    struct scene *c = scene_open("mtu=1500");
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        struct scene *c = scene_open(E_BAD_TERMINATE, "mtu=1500");
         uint8_t seg[64];
         struct ddp_hdr h = {.last = bad[i].last,
                             .version = 1,
@@ -174,24 +138,21 @@ static void test_broken_terminates(void **state)
                             .qn = DDP_QN_TERMINATE,
                             .msn = bad[i].msn,
                             .mo = bad[i].mo};
-        c->s.side[1].disconnected = 0;
         raw_join(&c->r, &c->c, NULL);
         raw_ulpdu(&c->c, seg, raw_segment(seg, &h, "\x01\x02\0\0", bad[i].n));
+        scene_hit(c);
         sim_until(&c->s, &c->s.side[1].disconnected, 1, 1000);
         assert_int_equal(c->s.side[1].last.reason, UIW_REASON_PEER_TERMINATE);
         assert_false(raw_next(&c->r, &c->c, &c->u));
-        raw_hangup(&c->r, &c->c, false);
-        sim_drop(&c->s);
+        scene_close(c);
     }
-    scene_close(c);
 }
 
-int main(void)
+int errors_words(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words_of_the_peer),
         cmocka_unit_test(test_broken_terminates),
     };
-    cmocka_set_test_filter(getenv("UIW_TEST")); /* one test by its name, for debugging */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests_name("errors of a peer's word", tests, NULL, NULL);
 }
