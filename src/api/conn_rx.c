@@ -139,6 +139,17 @@ static void on_atomic_done(struct uiw_conn *c, uint64_t original)
     qp_reap(c->qp, net_tx_acked(c->stream));
 }
 
+/* The Read whose answer it was; all else that is posted is flushed. */
+static void blame_own_read(struct uiw_conn *c, const struct rdmap_rx_event *ev)
+{
+    enum rdmap_blame why = rdmap_rx_blame(&c->st, ev);
+    const struct rdmap_read *r = rdmap_orq_head(&c->st);
+    if (why != RDMAP_BLAME_NONE && r->user != CONN_READ_OF_RTR) {
+        qp_send_failed(c->qp, (uint32_t)r->user,
+                       why == RDMAP_BLAME_SINK ? UIW_WC_LOC_PROT_ERR : UIW_WC_FATAL_ERR);
+    }
+}
+
 static void on_fault(struct uiw_conn *c)
 {
     struct verdict v = c->st.fault;
@@ -160,7 +171,10 @@ static void on_event(struct uiw_conn *c, const struct rdmap_rx_event *ev)
         break;
     case RDMAP_RX_ATOMIC_RESPONSE: on_atomic_done(c, ev->original); break;
     case RDMAP_RX_TERMINATE: conn_terminated(c, &ev->term); break;
-    case RDMAP_RX_FAULT: on_fault(c); break;
+    case RDMAP_RX_FAULT:
+        blame_own_read(c, ev);
+        on_fault(c);
+        break;
     default: break;
     }
 }

@@ -235,10 +235,11 @@ struct uiw_bind {
 
 enum uiw_wc_status {
     UIW_WC_SUCCESS,
-    UIW_WC_LOC_LEN_ERR,    /* a message longer than its receive buffer */
-    UIW_WC_LOC_PROT_ERR,   /* an sge outside its region, or its lkey is no longer valid */
-    UIW_WC_LOC_QP_ERR,     /* the request cannot be carried out on this QP */
-    UIW_WC_WR_FLUSH_ERR,   /* the stream ended first */
+    UIW_WC_LOC_LEN_ERR,  /* a message longer than its receive buffer */
+    UIW_WC_LOC_PROT_ERR, /* an sge outside its region, or its lkey is no longer valid: when its turn
+                            * comes, or that of the message or answer to it */
+    UIW_WC_LOC_QP_ERR,   /* the request cannot be carried out on this QP */
+    UIW_WC_WR_FLUSH_ERR, /* the stream ended first */
     UIW_WC_REM_ACCESS_ERR, /* the peer's Terminate: STag, bounds, rights */
     UIW_WC_REM_OP_ERR,     /* the peer's Terminate: anything else */
     UIW_WC_FATAL_ERR,      /* a protocol fault of the peer met this request */

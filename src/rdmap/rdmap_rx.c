@@ -49,26 +49,46 @@ static struct rdmap_read *orq_head(struct rdmap_stream *st, bool atomic)
     return r != NULL && r->is_atomic == atomic ? r : NULL;
 }
 
-/* Whether the segment is the next piece of what the Read asked for, and the sink still takes it. */
-static struct verdict check_response(const struct rdmap_stream *st, const struct ddp_mem_table *mem,
-                                     const struct rdmap_read *r, struct rdmap_rx_event *ev)
+/* Whether the segment is the next piece of what the Read asked for. Every one is held against the request,
+ * not only the last. */
+static struct verdict check_piece(const struct rdmap_read *r, const struct ddp_seg *seg)
 {
-    const struct ddp_hdr *h = &ev->seg.hdr;
+    const struct ddp_hdr *h = &seg->hdr;
     uint32_t left = r->req.len - r->done;
-    if (ev->seg.plen == 0) {
+    if (seg->plen == 0) {
         return ddp_mem_verdict_tagged(left == 0 ? DDP_MEM_OK : DDP_MEM_BOUNDS);
     }
     if (h->stag != r->req.sink_stag) {
         return ddp_mem_verdict_tagged(DDP_MEM_STAG);
     }
-    /* Every segment is held against the request, not only the last. */
-    if (h->to != r->req.sink_to + r->done || ev->seg.plen > left ||
-        (h->last && ev->seg.plen != left)) {
-        return ddp_mem_verdict_tagged(DDP_MEM_BOUNDS);
+    bool fits =
+        h->to == r->req.sink_to + r->done && seg->plen <= left && (!h->last || seg->plen == left);
+    return ddp_mem_verdict_tagged(fits ? DDP_MEM_OK : DDP_MEM_BOUNDS);
+}
+
+/* And whether the sink still takes it. */
+static struct verdict check_response(const struct rdmap_stream *st, const struct ddp_mem_table *mem,
+                                     const struct rdmap_read *r, struct rdmap_rx_event *ev)
+{
+    const struct ddp_hdr *h = &ev->seg.hdr;
+    struct verdict v = check_piece(r, &ev->seg);
+    if (v.bad || ev->seg.plen == 0) {
+        return v;
     }
     return ddp_mem_verdict_tagged(ddp_mem_check(
         mem, &(struct ddp_access){h->stag, h->to, ev->seg.plen, DDP_LOCAL_WRITE, st->pd, st->id},
         &ev->dst));
+}
+
+enum rdmap_blame rdmap_rx_blame(struct rdmap_stream *st, const struct rdmap_rx_event *ev)
+{
+    const struct rdmap_read *r = orq_head(st, false);
+    const struct verdict *v = &st->fault;
+    bool placing = v->layer == LAYER_DDP && v->type == DDP_TAGGED && v->code != DDP_TAG_VERSION;
+    if (!placing || ev->opcode != RDMAP_READ_RESPONSE || r == NULL) {
+        return RDMAP_BLAME_NONE;
+    }
+    return check_piece(r, &ev->seg).bad ? RDMAP_BLAME_ANSWER : RDMAP_BLAME_SINK;
 }
 
 static struct verdict rx_response(struct rdmap_stream *st, const struct ddp_mem_table *mem,

@@ -113,6 +113,14 @@ void rdmap_rx(struct rdmap_stream *st, struct ddp_mem_table *mem, struct cursor 
  * octets of its header. */
 void rdmap_rx_again(struct rdmap_stream *st, struct ddp_mem_table *mem, struct rdmap_rx_event *ev);
 
+/* What a RDMAP_RX_FAULT has to do with the Read at the head of orq. */
+enum rdmap_blame {
+    RDMAP_BLAME_NONE,
+    RDMAP_BLAME_ANSWER, /* the fault is in the answer to it */
+    RDMAP_BLAME_SINK,   /* the answer is right, but its sink does not take it any more */
+};
+enum rdmap_blame rdmap_rx_blame(struct rdmap_stream *st, const struct rdmap_rx_event *ev);
+
 void rdmap_rx_give_recv(struct rdmap_stream *st, uint32_t len);
 void rdmap_rx_no_recv(struct rdmap_stream *st);
 

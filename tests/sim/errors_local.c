@@ -452,7 +452,7 @@ static void sink_fails_half_way(enum change how, enum errors_row row, unsigned c
     assert_true(verdict_is(c->t.v, 1, 1, code) && c->t.m && c->t.d && !c->t.r);
     sim_until(&c->s, &c->s.side[1].disconnected, 1, 1000);
     sim_poll(&c->s, 1, 1, &wc);
-    assert_int_equal(wc.status, UIW_WC_WR_FLUSH_ERR);
+    assert_int_equal(wc.status, UIW_WC_LOC_PROT_ERR);
     assert_int_equal(sink[0], 0x42);
     assert_memory_equal(sink + 600, zero, 600);
     drop_region(mr, pd);

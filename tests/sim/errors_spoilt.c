@@ -194,8 +194,9 @@ static void expect_completions(struct spoilt *c, const struct want *w)
     for (int i = 0; i < n; i++) {
         uint64_t *next = wc[i].opcode == UIW_WC_RECV ? &recv : &send;
         bool first = wc[i].opcode == UIW_WC_RECV && recv == 1 && w->recv != 0;
+        bool read = wc[i].opcode == UIW_WC_RDMA_READ && w->read != 0;
         assert_int_equal(wc[i].wr_id, (*next)++);
-        assert_int_equal(wc[i].status, first ? w->recv : UIW_WC_WR_FLUSH_ERR);
+        assert_int_equal(wc[i].status, first ? w->recv : read ? w->read : UIW_WC_WR_FLUSH_ERR);
         if (first) {
             assert_int_equal(wc[i].vendor_err, w->layer << 16 | w->type << 8 | w->code);
         }

@@ -56,6 +56,7 @@ struct want {
     unsigned layer, type, code;
     uint8_t flags; /* M D R, as octet 2 of the control word */
     int recv;      /* status of the first receive; 0: flushed as the others */
+    int read;      /* of the Read, likewise */
     bool no_recv, no_read;
     enum uiw_async_type async; /* 0: fatal */
 };
