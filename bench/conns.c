@@ -12,7 +12,15 @@
 
 #include "api/uiw.h"
 
-enum { PORT = 7191, CQE = 4096, BACKLOG = 128, DEPTH = 16, WARM = 200 };
+enum {
+    PORT = 7191,
+    PORTS = 64, /* to listen on, at most; for each the client has 16384 ports of its own */
+    PER_PORT = 16000,
+    CQE = 4096,
+    BACKLOG = 128,
+    DEPTH = 16,
+    WARM = 200,
+};
 
 struct end {
     struct uiw_device *dev;
@@ -28,6 +36,8 @@ struct side {
 
 static struct end client, server;
 static struct sockaddr_in address = {.sin_family = AF_INET};
+static struct uiw_listener *listener[PORTS];
+static unsigned listeners;
 
 static void try(int r)
 {
@@ -103,6 +113,8 @@ static struct uiw_conn *await(struct end *e, enum uiw_event_type type)
 
 static void set_up(struct side *c, struct side *s)
 {
+    static unsigned turn;
+    address.sin_port = htons((uint16_t)(PORT + turn++ % listeners));
     c->qp = new_qp(&client);
     try(uiw_connect(client.events, c->qp, (struct sockaddr *)&address, NULL, &c->conn));
     s->conn = await(&server, UIW_EVENT_CONNECT_REQUEST);
@@ -176,18 +188,22 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: conns idle|setup COUNT [DEVICE-KEYS]\n");
         return 2;
     }
-    struct uiw_listener *listener;
     open_end(&server, argc > 3 ? argv[3] : "", 1);
     open_end(&client, argc > 3 ? argv[3] : "", 2);
-    address.sin_port = htons(PORT);
-    try(uiw_listen(server.events, (struct sockaddr *)&address, BACKLOG, NULL, &listener));
+    listeners = is_idle ? (unsigned)count / PER_PORT + 1 : 1;
+    for (unsigned i = 0; i < listeners; i++) {
+        address.sin_port = htons((uint16_t)(PORT + i));
+        try(uiw_listen(server.events, (struct sockaddr *)&address, BACKLOG, NULL, &listener[i]));
+    }
     address.sin_addr.s_addr = inet_addr("198.18.0.1");
     if (is_idle) {
         idle((unsigned)count);
     } else {
         setup((unsigned)count);
     }
-    try(uiw_listener_destroy(listener));
+    for (unsigned i = 0; i < listeners; i++) {
+        try(uiw_listener_destroy(listener[i]));
+    }
     close_end(&client);
     close_end(&server);
     return 0;

@@ -27,7 +27,8 @@ enum {
     LW_CONNECT_MS = 10000,
     LW_LINGER_MS = 60000,
     LW_TICK_MS = 5,
-    LW_KEY_MAX = 36, /* two addresses with their ports, to be hashed */
+    LW_KEEP_IDLE_MS = 15000, /* before the peer is asked whether it is still there */
+    LW_KEY_MAX = 36,         /* two addresses with their ports, to be hashed */
 };
 
 /* Where lwIP keeps a net's IPv6 addresses. */
@@ -134,6 +135,20 @@ struct lw_stream {
     struct lw_item items[LW_ITEMS];
 };
 
+enum lw_place { LW_BUSY, LW_QUIET, LW_TIME_WAIT, LW_PLACES };
+
+/* A pcb's place, see lw_table.c. It goes with the pcb. */
+struct lw_seat {
+    struct lw_seat *chain; /* of its slot */
+    struct list node;      /* of its place */
+    struct tcp_pcb *pcb;
+    struct lw_stream *stream; /* NULL: nobody's yet, or no more */
+    uint64_t since;           /* when it came to its place, ms; while busy not known */
+    uint32_t hash;
+    enum lw_place place;
+    bool wanted_anew; /* see lw_timewait.c */
+};
+
 extern struct list lw_all;
 
 static inline struct lw_net *lw_net_of(struct net *net)
@@ -149,10 +164,6 @@ static inline struct lw_stream *lw_stream_of(struct net_stream *s)
 /* lw_netif.c: frames between lwIP and the link */
 err_t lw_netif_init(struct netif *nif);
 void lw_input(struct lw_net *net, struct frame *f);
-
-/* lw_timewait.c: makes way for a new connection when the frame is a SYN for an old one, or the reset that goes
- * before one. */
-void lw_timewait_recycle(struct lw_net *net, const uint8_t *f, const struct vnet_tcp *t);
 
 uint32_t lw_input_self(struct lw_net *net);
 void lw_announce(struct lw_net *net); /* tells the neighbours our addresses */
@@ -181,6 +192,30 @@ bool lw_reachable(struct lw_net *net, const ip_addr_t *to);
 bool lw_resolved(struct lw_net *net, const ip_addr_t *to); /* the next hop's MAC address is known */
 uint32_t lw_mss(const struct lw_net *net, bool v6);        /* what fits the link */
 
+/* lw_table.c: connections. Every pcb is in the table from its first segment until it is freed. */
+bool lw_table_add(struct tcp_pcb *pcb); /* its addresses and ports are set. False: no memory */
+bool lw_table_has(const struct lw_net *net, const struct lw_addr *local,
+                  const struct lw_addr *remote);
+void lw_table_give(struct tcp_pcb *pcb, struct lw_stream *s); /* s is told when the pcb is freed */
+/* Whose segment that is, which is being sent; NULL: nobody's. */
+struct lw_stream *lw_table_sender(const struct lw_net *net, const uint8_t *f,
+                                  const struct vnet_tcp *t);
+/* Before lwIP gets a segment: whose that is goes on lwIP's list, or is gone when its TIME-WAIT is over. */
+void lw_table_show(const struct lw_net *net, const uint8_t *f, const struct vnet_tcp *t);
+void lw_table_take_back(void);           /* after lwIP may have put some on its lists */
+void lw_table_wake(struct tcp_pcb *pcb); /* before something is sent on it */
+void lw_table_timers(void);              /* lwIP's own, too */
+uint64_t lw_table_due(void);             /* ms of net_now_ms(), but for lwIP's; UINT64_MAX: never */
+bool lw_table_port_used(const struct lw_addr *local); /* looks at all */
+void lw_table_forget_listener(const struct tcp_pcb *listener);
+void lw_table_abort(const struct lw_net *net); /* all that are left of that net */
+/* Those of that net that have no stream, or none yet, and those in TIME-WAIT; nothing is sent. */
+void lw_table_forget_rest(const struct lw_net *net);
+void lw_table_free(void); /* when no net is left */
+
+/* lw_timewait.c: the segment, a SYN for an old connection or the reset that goes before one, ends the wait. */
+bool lw_timewait_over(struct lw_seat *seat, const uint8_t *f, const struct vnet_tcp *t);
+
 /* lw_nd.c: neighbour discovery, as far as lwIP leaves something to do */
 bool lw_nd_wanted(const struct lw_net *net, const struct frame *f, bool ours);
 void lw_nd_announce(struct lw_net *net);
@@ -192,6 +227,7 @@ void lw_stream_free(struct lw_stream *s);
 void lw_stream_attach(struct lw_stream *s, struct tcp_pcb *pcb);
 void lw_stream_detach(struct lw_stream *s);          /* the pcb is lwIP's alone from here on */
 void lw_stream_fail(struct lw_stream *s, int error); /* resets it; not from within lwIP */
+void lw_stream_lost_pcb(struct lw_stream *s); /* lwIP has freed it, and may say why at once */
 void lw_stream_dirty(struct lw_stream *s);
 void lw_stream_widen(struct lw_stream *s); /* before segments are made */
 void lw_stream_flush(struct lw_stream *s);

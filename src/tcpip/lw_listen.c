@@ -11,27 +11,28 @@ enum { BACKLOG_MAX = 255, PORT_FIRST = 49152, PORT_TRIES = 16 };
 
 /* --- pcbs --- */
 
-static bool port_used(const struct tcp_pcb *pcb, const ip_addr_t *local, uint16_t port)
+static bool listened_at(const ip_addr_t *local, uint16_t port)
 {
-    for (; pcb != NULL; pcb = pcb->next) {
-        if (pcb->local_port == port && ip_addr_eq(&pcb->local_ip, local)) {
-            return true;
-        }
+    const struct tcp_pcb_listen *l = tcp_listen_pcbs.listen_pcbs;
+    while (l != NULL && (l->local_port != port || !ip_addr_eq(&l->local_ip, local))) {
+        l = l->next;
     }
-    return false;
+    return l != NULL;
 }
 
-static bool port_free(const ip_addr_t *local, uint16_t port)
+/* For connections to that address, or for a listener. */
+static bool port_free(const struct lw_net *net, const struct lw_addr *local,
+                      const struct lw_addr *remote)
 {
-    return !port_used(tcp_listen_pcbs.pcbs, local, port) &&
-           !port_used(tcp_bound_pcbs, local, port) && !port_used(tcp_active_pcbs, local, port) &&
-           !port_used(tcp_tw_pcbs, local, port);
+    return !listened_at(&local->ip, local->port) &&
+           !(remote != NULL ? lw_table_has(net, local, remote) : lw_table_port_used(local));
 }
 
 /* RFC 6056 sec 3.3.3: hard to predict from outside, yet in turn for one destination, so that a port
  * comes again as late as can be (its last connection may be in TIME-WAIT at the peer). remote may be
  * NULL. 0: none free. */
-static uint16_t port_choose(const ip_addr_t *local, const struct lw_addr *remote)
+static uint16_t port_choose(const struct lw_net *net, const ip_addr_t *local,
+                            const struct lw_addr *remote)
 {
     static uint32_t turn;
     enum { SPAN = 65536 - PORT_FIRST };
@@ -41,10 +42,11 @@ static uint16_t port_choose(const ip_addr_t *local, const struct lw_addr *remote
         n += lw_addr_key(key + n, &remote->ip, remote->port);
     }
     uint64_t offset = random_keyed_hash(key, n);
+    struct lw_addr at = {.ip = *local};
     for (unsigned i = 0; i < SPAN; i++) {
-        uint16_t port = (uint16_t)(PORT_FIRST + (offset + turn++) % SPAN);
-        if (port_free(local, port)) {
-            return port;
+        at.port = (uint16_t)(PORT_FIRST + (offset + turn++) % SPAN);
+        if (port_free(net, &at, remote)) {
+            return at.port;
         }
     }
     return 0;
@@ -69,20 +71,6 @@ static int pcb_bind(struct tcp_pcb *pcb, const struct lw_addr *local)
         tcp_abort(pcb);
         return -EADDRINUSE;
     }
-    return 0;
-}
-
-/* With a port of our own choice, which is known to be free: lwIP would walk all connections twice more to
- * find that out, and ten thousand make that slow. */
-static int pcb_bind_any(struct tcp_pcb *pcb, const struct lw_addr *local, const struct lw_addr *to)
-{
-    uint16_t port = port_choose(&local->ip, to);
-    if (port == 0) {
-        tcp_abort(pcb);
-        return -EADDRINUSE;
-    }
-    ip_addr_copy(pcb->local_ip, local->ip);
-    pcb->local_port = port;
     return 0;
 }
 
@@ -135,6 +123,7 @@ static int listen_at(struct lw_listener *l, const struct lw_addr *at, int backlo
 static void listen_stop(struct lw_listener *l)
 {
     for (unsigned i = 0; i < ARRAY_LEN(l->pcb) && l->pcb[i] != NULL; i++) {
+        lw_table_forget_listener(l->pcb[i]);
         tcp_close(l->pcb[i]); /* those still in their handshake are reset when it ends */
         l->pcb[i] = NULL;
     }
@@ -160,7 +149,7 @@ static int listen_somewhere(struct lw_listener *l, const ip_addr_t **ip, unsigne
 {
     int r = -EADDRINUSE;
     for (unsigned tries = 0; tries < PORT_TRIES && r == -EADDRINUSE; tries++) {
-        *port = port_choose(ip[0], NULL);
+        *port = port_choose(l->net, ip[0], NULL);
         r = listen_all(l, ip, n, *port);
     }
     return r;
@@ -282,6 +271,31 @@ static err_t on_connected(void *arg, struct tcp_pcb *pcb, err_t err)
     return ERR_OK;
 }
 
+/* A pcb for it, in the table. lwIP need not bind it, nor look whether it is the only one: the table knows. */
+static int connect_pcb(struct lw_net *net, const struct lw_addr *from, const struct lw_addr *to,
+                       struct tcp_pcb **out)
+{
+    struct tcp_pcb *pcb;
+    uint16_t port = from->port != 0 ? from->port : port_choose(net, &from->ip, to);
+    if (port == 0 || lw_table_has(net, &(struct lw_addr){from->ip, port}, to)) {
+        return -EADDRINUSE;
+    }
+    int r = pcb_new(net, from, &pcb);
+    if (r != 0) {
+        return r;
+    }
+    ip_addr_copy(pcb->local_ip, from->ip);
+    ip_addr_copy(pcb->remote_ip, to->ip);
+    pcb->local_port = port;
+    pcb->remote_port = to->port;
+    if (!lw_table_add(pcb)) {
+        tcp_abort(pcb);
+        return -ENOMEM;
+    }
+    *out = pcb;
+    return 0;
+}
+
 /* A connection that cannot even be tried fails like one that was: by its event. */
 static int connect_start(struct lw_stream *s, const struct lw_addr *from, const struct lw_addr *to)
 {
@@ -290,22 +304,18 @@ static int connect_start(struct lw_stream *s, const struct lw_addr *from, const 
         return 0;
     }
     struct tcp_pcb *pcb;
-    int r = pcb_new(s->net, from, &pcb);
-    if (r == 0) {
-        r = from->port == 0 ? pcb_bind_any(pcb, from, to) : pcb_bind(pcb, from);
-    }
+    int r = connect_pcb(s->net, from, to, &pcb);
     if (r != 0) {
         return r;
     }
-    union net_addr remote = s->base.remote;
     lw_stream_attach(s, pcb);
-    s->base.remote = remote;
     s->net->out_pcb = NULL;
     err_t err = tcp_connect(pcb, &to->ip, to->port, on_connected);
+    lw_table_take_back();
     if (err != ERR_OK) {
         lw_stream_detach(s);
         tcp_abort(pcb);
-        return err == ERR_USE ? -EADDRINUSE : err == ERR_MEM ? -ENOMEM : -EINVAL;
+        return err == ERR_MEM ? -ENOMEM : -EINVAL;
     }
     ip_set_option(pcb,
                   SOF_REUSEADDR); /* what is left of it must not keep a listener from its port */

@@ -117,14 +117,6 @@ static int netif_start(struct lw_net *net, const struct net_cfg *cfg)
 
 /* --- closing --- */
 
-static struct tcp_pcb *pcb_of(struct tcp_pcb *pcb, const struct lw_net *net)
-{
-    while (pcb != NULL && pcb->netif_idx != netif_get_index(&net->nif)) {
-        pcb = pcb->next;
-    }
-    return pcb;
-}
-
 /* Connections that only waited for their end are cut short. */
 static void abort_rest(struct lw_net *net)
 {
@@ -132,13 +124,7 @@ static void abort_rest(struct lw_net *net)
         lw_stream_close(&CONTAINER_OF(net->streams.next, struct lw_stream, node)->base, true);
     }
     lw_streams_reap(net);
-    struct tcp_pcb *pcb;
-    while ((pcb = pcb_of(tcp_active_pcbs, net)) != NULL) {
-        tcp_abort(pcb);
-    }
-    while ((pcb = pcb_of(tcp_tw_pcbs, net)) != NULL) {
-        tcp_abort(pcb);
-    }
+    lw_table_abort(net);
 }
 
 static void lw_close(struct net *base)
@@ -166,6 +152,7 @@ static void lw_close(struct net *base)
              (unsigned long long)net->tx_lost);
     if (list_empty(&lw_all)) {
         frame_trim();
+        lw_table_free();
     }
     free(net);
 }
@@ -212,23 +199,6 @@ static void watch_interface(struct lw_net *net)
     }
 }
 
-/* Connections that have no stream, or none yet, and those in TIME-WAIT: nobody is there to go on with them, and
- * who comes next may have the same ports. Nothing of his can be among them, since he has to learn our MAC address
- * first. */
-static void forget_rest(struct lw_net *net)
-{
-    struct tcp_pcb *pcb, *next;
-    while ((pcb = pcb_of(tcp_tw_pcbs, net)) != NULL) {
-        tcp_abandon(pcb, 0);
-    }
-    for (pcb = pcb_of(tcp_active_pcbs, net); pcb != NULL; pcb = next) {
-        next = pcb_of(pcb->next, net);
-        if (pcb->state == SYN_RCVD || pcb->callback_arg == NULL) {
-            tcp_abandon(pcb, 0);
-        }
-    }
-}
-
 /* The peer of a link that goes down is a process, and it is gone for sure. */
 static void watch_link(struct lw_net *net)
 {
@@ -237,7 +207,9 @@ static void watch_link(struct lw_net *net)
     if (net->link_up && (!l->up || l->epoch != net->epoch)) {
         net->link_up = false;
         each_stream(net, lw_stream_link_down);
-        forget_rest(net);
+        /* Nobody is there to go on with those that have no stream, and who comes next may have the same ports.
+         * Nothing of his can be among them, since he has to learn our MAC address first. */
+        lw_table_forget_rest(net);
     }
     if (l->up && l->epoch != net->epoch) {
         net->epoch = l->epoch;
@@ -250,7 +222,7 @@ static void watch_link(struct lw_net *net)
 
 static void run_timers(struct lw_net *net)
 {
-    sys_check_timeouts();
+    lw_table_timers();
     lw_loss_timers(net);
     uint64_t now = net_now_ms();
     /* The virtual clock may go back to its beginning between tests. */
@@ -388,6 +360,8 @@ static int lw_timeout_ms(const struct net *base)
     int ms = t > 1000 ? 1000 : (int)t;
     int due = net->link->ops->due_ms(net->link), loss = lw_loss_due_ms(net);
     ms = due >= 0 && due < ms ? due : ms;
+    uint64_t now = net_now_ms(), table = lw_table_due();
+    ms = (int)min_u64(table > now ? table - now : 0, (uint64_t)ms);
     return loss >= 0 && loss < ms ? loss : ms;
 }
 

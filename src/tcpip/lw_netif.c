@@ -84,7 +84,7 @@ void lw_input(struct lw_net *net, struct frame *f)
         return;
     }
     if (is_tcp) {
-        lw_timewait_recycle(net, f->data, &t);
+        lw_table_show(net, f->data, &t);
     }
     struct frame *rest = f->next;
     f->next = NULL;
@@ -93,27 +93,23 @@ void lw_input(struct lw_net *net, struct frame *f)
         pbuf_cat(p, frame_pbuf(rest));
     }
     ethernet_input(p, &net->nif);
+    if (is_tcp) {
+        lw_table_take_back();
+    }
 }
 
 /* What the segments of this connection are cut at. */
 static uint32_t segment_of(const struct lw_net *net, const uint8_t *f, const struct vnet_tcp *t)
 {
-    uint16_t local = get_be16(f + t->l4), remote = get_be16(f + t->l4 + 2);
-    const uint8_t *to = f + VNET_ETH + (t->v6 ? 24 : 16);
-    /* The list is the fallback: input moves the connection in use to its head. */
-    const struct tcp_pcb *pcb = net->out_pcb != NULL ? net->out_pcb : tcp_active_pcbs;
-    bool listed = pcb == tcp_active_pcbs;
-    while (pcb != NULL) {
-        if (pcb->local_port == local && pcb->remote_port == remote &&
-            pcb->netif_idx == netif_get_index(&net->nif) &&
-            lw_addr_is(&pcb->remote_ip, to, t->v6)) {
-            const struct lw_stream *s = pcb->callback_arg;
-            return s != NULL && pcb->state != SYN_RCVD ? s->base.emss : 0;
-        }
-        pcb = listed ? pcb->next : tcp_active_pcbs;
-        listed = true;
+    const struct tcp_pcb *pcb = net->out_pcb;
+    if (pcb != NULL && pcb->local_port == get_be16(f + t->l4) &&
+        pcb->remote_port == get_be16(f + t->l4 + 2) &&
+        lw_addr_is(&pcb->remote_ip, f + VNET_ETH + (t->v6 ? 24 : 16), t->v6)) {
+        const struct lw_stream *s = pcb->callback_arg;
+        return s != NULL ? s->base.emss : 0;
     }
-    return 0;
+    const struct lw_stream *s = lw_table_sender(net, f, t);
+    return s != NULL ? s->base.emss : 0;
 }
 
 static void put_pieces(struct link_tx *t, const struct pbuf *p, uint32_t skip)

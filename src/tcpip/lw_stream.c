@@ -7,7 +7,6 @@
 #include "tcpip/lw.h"
 
 enum {
-    KEEP_IDLE_MS = 15000,
     KEEP_INTERVAL_MS = 3000,
     KEEP_PROBES = 5,
     SYN_RTO_MAX = 160,   /* slow ticks */
@@ -127,11 +126,9 @@ static void on_err(void *arg, err_t err)
 
 /* lwIP frees a pcb in TIME_WAIT without a word to the error callback, so this is the one place where
  * no end goes unnoticed. Where an error callback does follow, it follows at once. */
-static void on_destroy(u8_t id, void *data)
+void lw_stream_lost_pcb(struct lw_stream *s)
 {
-    (void)id;
-    struct lw_stream *s = data;
-    if (s != NULL && s->pcb != NULL) {
+    if (s->pcb != NULL) {
         lw_loss_end(s);
         s->pcb = NULL;
         s->gone = true;
@@ -139,14 +136,12 @@ static void on_destroy(u8_t id, void *data)
     }
 }
 
-static const struct tcp_ext_arg_callbacks ext_callbacks = {.destroy = on_destroy};
-
 void lw_stream_detach(struct lw_stream *s)
 {
     struct tcp_pcb *pcb = s->pcb;
     lw_loss_give_back(s);
     tcp_arg(pcb, NULL);
-    tcp_ext_arg_set(pcb, 0, NULL);
+    lw_table_give(pcb, NULL);
     tcp_recv(pcb, NULL);
     tcp_sent(pcb, NULL);
     tcp_err(pcb, NULL);
@@ -254,14 +249,13 @@ void lw_stream_attach(struct lw_stream *s, struct tcp_pcb *pcb)
 {
     s->pcb = pcb;
     tcp_arg(pcb, s);
-    tcp_ext_arg_set_callbacks(pcb, 0, &ext_callbacks);
-    tcp_ext_arg_set(pcb, 0, s);
+    lw_table_give(pcb, s);
     tcp_recv(pcb, on_recv);
     tcp_sent(pcb, on_sent);
     tcp_err(pcb, on_err);
     tcp_nagle_disable(pcb);
     ip_set_option(pcb, SOF_KEEPALIVE);
-    pcb->keep_idle = KEEP_IDLE_MS;
+    pcb->keep_idle = LW_KEEP_IDLE_MS;
     pcb->keep_intvl = KEEP_INTERVAL_MS;
     pcb->keep_cnt = KEEP_PROBES;
     s->peer_mss = pcb->mss;
@@ -336,6 +330,7 @@ void lw_stream_flush(struct lw_stream *s)
         return;
     }
     s->net->out_pcb = pcb;
+    lw_table_wake(pcb);
     if (s->oos > 0) {
         lw_oos_tidy(s);
     }

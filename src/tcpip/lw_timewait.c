@@ -9,45 +9,14 @@
 #include "lwip/priv/tcp_priv.h"
 #include "tcpip/lw.h"
 
-static bool is_of(const struct tcp_pcb *pcb, const struct lw_net *net, const uint8_t *f,
-                  const struct vnet_tcp *t)
-{
-    return pcb->local_port == get_be16(f + t->l4 + 2) && pcb->remote_port == get_be16(f + t->l4) &&
-           pcb->netif_idx == netif_get_index(&net->nif) &&
-           lw_addr_is(&pcb->remote_ip, f + VNET_ETH + (t->v6 ? 8 : 12), t->v6);
-}
-
-/* A flag of the pcb that lwIP has no use for: the peer wants to begin anew. */
-enum { WANTED_ANEW = 0x8000, LWIP_FLAGS = 0x1fff };
-_Static_assert((tcpflags_t)WANTED_ANEW == WANTED_ANEW && TF_SACK * 2 - 1 == LWIP_FLAGS,
-               "lwIP's flags have changed");
-
-static struct tcp_pcb *waiting(const struct lw_net *net, const uint8_t *f, const struct vnet_tcp *t)
-{
-    struct tcp_pcb *pcb = tcp_tw_pcbs;
-    while (pcb != NULL && !is_of(pcb, net, f, t)) {
-        pcb = pcb->next;
-    }
-    return pcb;
-}
-
-void lw_timewait_recycle(struct lw_net *net, const uint8_t *f, const struct vnet_tcp *t)
+bool lw_timewait_over(struct lw_seat *seat, const uint8_t *f, const struct vnet_tcp *t)
 {
     uint8_t flags = f[t->l4 + 13];
     bool syn = (flags & (VNET_SYN | VNET_ACK | VNET_RST | VNET_FIN)) == VNET_SYN;
-    if (!syn && (flags & VNET_RST) == 0) {
-        return;
+    uint32_t seq = get_be32(f + t->l4 + 4), due = seat->pcb->rcv_nxt;
+    if (!syn) {
+        return (flags & VNET_RST) != 0 && seq == due && seat->wanted_anew;
     }
-    struct tcp_pcb *pcb = waiting(net, f, t);
-    if (pcb == NULL) {
-        return;
-    }
-    uint32_t seq = get_be32(f + t->l4 + 4);
-    bool over = syn ? TCP_SEQ_GEQ(seq, pcb->rcv_nxt)
-                    : seq == pcb->rcv_nxt && (pcb->flags & WANTED_ANEW) != 0;
-    if (over) {
-        tcp_abandon(pcb, 0); /* in TIME-WAIT this only forgets it; nothing is sent */
-    } else if (syn) {
-        tcp_set_flags(pcb, WANTED_ANEW);
-    }
+    seat->wanted_anew = true;
+    return TCP_SEQ_GEQ(seq, due);
 }

@@ -28,7 +28,7 @@
 #define LWIP_ICMP            1
 #define LWIP_ICMP6           1
 
-/* ---- Memory: libc's allocator, so no count below is a static array ---- */
+/* ---- Memory: libc's allocator, so no count below is a static array, or a limit ---- */
 #define MEM_ALIGNMENT           8
 #define MEM_LIBC_MALLOC         1
 #define MEMP_MEM_MALLOC         1
@@ -143,12 +143,9 @@
 #define TCP_MAXRTX        12
 #define TCP_SYNMAXRTX     12
 
-/* lwIP waits 2 MSL in TIME_WAIT and also, since the last segment heard, in LAST_ACK.
- * TIME_WAIT is 1 s: it holds a pcb and a port, segments do not live for minutes in the networks
- * meant here, and the sequence numbers of a new connection start beyond the old ones.
- * LAST_ACK gets a minute, because there our own data may still be on the way and 1 s would throw
- * it away at the first outage. Both uses (tcp_slowtmr) have the connection in 'pcb'. */
-#define TCP_MSL ((pcb)->state == TIME_WAIT ? 500UL : 30000UL)
+/* lwIP waits 2 MSL since the last segment heard in LAST_ACK: a minute, because there our own data may
+ * still be on the way. TIME_WAIT is not its business, see src/tcpip/lw_table.c. */
+#define TCP_MSL 30000UL
 
 /* ---- Hooks: see uiw_hooks.h; they stand here because headers test for some of them ---- */
 #define LWIP_HOOK_FILENAME                        "uiw_hooks.h"

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/* Many connections: how one is found among them, and what those cost that do nothing. In virtual time. */
+#include "net_stream_testing.h"
+
+static uint32_t segments;
+
+static void count_segments(void *arg, const uint8_t *f, uint32_t len)
+{
+    (void)arg;
+    segments += len >= 14 + test_headers() && f[14 + (test_v6() ? 6 : 9)] == IPPROTO_TCP;
+}
+
+/* --- idle ones --- */
+
+/* How often a net that is left to itself for so long wants to be turned. */
+static uint32_t turns_in(uint64_t ms)
+{
+    uint64_t end = net_now_ms() + ms;
+    uint32_t turns = 0;
+    while (net_now_ms() < end) {
+        int t = net_timeout_ms(w.a);
+        assert_true(t >= 0);
+        net_clock_advance(t > 0 ? (uint64_t)t : 1);
+        turn_one(w.a);
+        turn_one(w.b);
+        turns++;
+    }
+    return turns;
+}
+
+/* No tick of 10 ms runs for a connection without anything to do, and it does again when there is. */
+static void test_idle_is_still(void **state)
+{
+    (void)state;
+    connected(1500);
+    run_for(&w, 100);
+    segments = 0;
+    net_wire_watch(w.a, count_segments, NULL);
+    assert_in_range(turns_in(10000), 1, 120); /* neighbours and multicast groups have timers, too */
+    assert_int_equal(segments, 0);
+    struct net_wire dead = {.loss_ppm = 1000000}, fine = {0};
+    net_wire_set(w.a, &dead);
+    put(&a, 100);
+    turn_one(w.a);
+    net_wire_set(w.a, &fine);
+    run_for(&w, 1000); /* the retransmission timer */
+    assert_int_equal(b.received, 100);
+    run_for(&w, 8000);
+    put(&b, 100);
+    turn_one(w.b);
+    turn_one(w.a);
+    turn_one(w.b);
+    assert_int_equal(a.received, 100);
+    assert_in_range(net_timeout_ms(w.a), 1, 10);
+    assert_int_equal(net_tx_acked(b.s), 0);
+    run_for(&w, 20); /* the ACK is delayed, though not for ever */
+    assert_int_equal(net_tx_acked(b.s), 100);
+    end(false);
+}
+
+/* The peer is asked once in 15 s, not by both ends at every chance, and not while it talks. */
+static void test_idle_is_asked(void **state)
+{
+    (void)state;
+    connected(1500);
+    run_for(&w, 10000);
+    put(&a, 100);
+    run_for(&w, 1000);
+    segments = 0;
+    net_wire_watch(w.a, count_segments, NULL);
+    run_for(&w, 13000);
+    assert_int_equal(segments, 0);
+    run_for(&w, 300000);
+    assert_in_range(segments, 300 / 15, 2 * 310 / 15);
+    assert_false((a.events | b.events) & NET_EV_CLOSED);
+    end(false);
+}
+
+/* Of many that wait, all are asked, and live. */
+static void test_all_are_asked(void **state)
+{
+    (void)state;
+    enum { MANY = 500 };
+    static struct seen c[MANY], d[MANY];
+    struct sockaddr_storage at = test_addr("198.18.0.2", 4791);
+    begin(1500);
+    memset(c, 0, sizeof c);
+    memset(d, 0, sizeof d);
+    assert_int_equal(net_listen(w.b, (struct sockaddr *)&at, 8, &l, &l.l), 0);
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(net_connect(w.a, NULL, (struct sockaddr *)&at, &c[i], &c[i].s), 0);
+        assert_true(run_until(&w, has_event, &c[i], 1000));
+        d[i].s = net_accept(l.l);
+        assert_non_null(d[i].s);
+        net_stream_set_user(d[i].s, &d[i]);
+    }
+    run_for(&w, 100000);
+    for (int i = 0; i < MANY; i++) {
+        assert_false((c[i].events | d[i].events) & NET_EV_CLOSED);
+    }
+    struct net_wire dead = {.loss_ppm = 1000000};
+    net_wire_set(w.b, &dead);
+    run_for(&w, 15000 + 6 * 3000);
+    for (int i = 0; i < MANY; i++) {
+        assert_true(c[i].events & NET_EV_CLOSED);
+        assert_int_equal(c[i].error, -ETIMEDOUT);
+        net_stream_close(c[i].s, true);
+        net_stream_close(d[i].s, true);
+    }
+    end(true);
+}
+
+/* --- ports --- */
+
+/* A port of ours may serve one connection for each destination, and is not chosen twice for one. */
+static void test_ports(void **state)
+{
+    (void)state;
+    enum { EACH = 300 };
+    static struct seen c[2][EACH];
+    static bool used[2][65536];
+    begin(1500);
+    memset(c, 0, sizeof c);
+    memset(used, 0, sizeof used);
+    for (uint16_t k = 0; k < 2; k++) {
+        struct sockaddr_storage at = test_addr("198.18.0.2", (uint16_t)(4791 + k)), from;
+        for (int i = 0; i < EACH; i++) {
+            assert_int_equal(net_connect(w.a, NULL, (struct sockaddr *)&at, &a, &c[k][i].s), 0);
+            net_stream_local(c[k][i].s, &from);
+            assert_false(used[k][test_port(&from)]);
+            used[k][test_port(&from)] = true;
+        }
+    }
+    struct sockaddr_storage at = test_addr("198.18.0.2", 4792), from;
+    struct net_stream *s;
+    net_stream_local(c[0][0].s, &from);
+    if (!used[1][test_port(&from)]) {
+        assert_int_equal(net_connect(w.a, (struct sockaddr *)&from, (struct sockaddr *)&at, &a, &s),
+                         0);
+        net_stream_close(s, true);
+    }
+    net_stream_local(c[1][0].s, &from);
+    assert_int_equal(net_connect(w.a, (struct sockaddr *)&from, (struct sockaddr *)&at, &a, &s),
+                     -EADDRINUSE);
+    for (int i = 0; i < 2 * EACH; i++) {
+        net_stream_close(c[i % 2][i / 2].s, true);
+    }
+    end(true);
+}
+
+/* --- TIME-WAIT --- */
+
+static struct sockaddr_storage from, at;
+
+/* A connection with a port of our choice; the listening side closes first, and waits. */
+static void leave_waiting(void)
+{
+    from = test_addr("198.18.0.1", 555);
+    at = test_addr("198.18.0.2", 4791);
+    begin(1500);
+    assert_int_equal(net_listen(w.b, (struct sockaddr *)&at, 8, &l, &l.l), 0);
+    assert_int_equal(net_connect(w.a, (struct sockaddr *)&from, (struct sockaddr *)&at, &a, &a.s),
+                     0);
+    assert_true(run_until(&w, can_accept, &l, 1000));
+    b.s = net_accept(l.l);
+    net_stream_set_user(b.s, &b);
+    net_shutdown(b.s);
+    run_for(&w, 20);
+    net_shutdown(a.s);
+    assert_true(run_until(&w, was_closed, &a, 100));
+    assert_true(run_until(&w, was_closed, &b, 100));
+    net_stream_close(a.s, false);
+    net_stream_close(b.s, false);
+    a = b = (struct seen){0};
+}
+
+static void connect_again(void)
+{
+    assert_int_equal(net_connect(w.a, (struct sockaddr *)&from, (struct sockaddr *)&at, &a, &a.s),
+                     0);
+    run_for(&w, 300);
+}
+
+/* What a SYN may do is in test_net_restart.c; here it has to find the connection. */
+static void test_time_wait_gives_way(void **state)
+{
+    (void)state;
+    leave_waiting();
+    connect_again();
+    assert_true(a.events & NET_EV_UP);
+    end(true);
+}
+
+/* Where it waits, the same connection is not begun before it is over. */
+static void test_time_wait_here(void **state)
+{
+    (void)state;
+    struct net_stream *s;
+    leave_waiting(); /* at b; now the other way round */
+    assert_int_equal(net_connect(w.b, (struct sockaddr *)&at, (struct sockaddr *)&from, &b, &s),
+                     -EADDRINUSE);
+    run_for(&w, 800);
+    assert_int_equal(net_connect(w.b, (struct sockaddr *)&at, (struct sockaddr *)&from, &b, &s),
+                     -EADDRINUSE);
+    run_for(&w, 300);
+    assert_int_equal(net_connect(w.b, (struct sockaddr *)&at, (struct sockaddr *)&from, &b, &s), 0);
+    net_stream_close(s, true);
+    end(true);
+}
+
+struct lost_ack {
+    bool fin_seen;
+    uint32_t fins;
+};
+
+static void count_fins(void *arg, const uint8_t *f, uint32_t len)
+{
+    uint32_t tcp = test_headers() - 20 + 14;
+    struct lost_ack *x = arg;
+    x->fins += len >= tcp + 20 && (f[tcp + 13] & 1) != 0;
+}
+
+/* The last ACK is lost: the peer's FIN comes again, is answered again, and the wait begins anew. */
+static void test_time_wait_answers(void **state)
+{
+    (void)state;
+    struct lost_ack x = {0};
+    struct net_wire dead = {.loss_ppm = 1000000}, fine = {0};
+    struct net_stream *s;
+    connected(1500);
+    from = test_addr("198.18.0.1", 0);
+    net_stream_local(a.s, &from);
+    at = test_addr("198.18.0.2", 4791);
+    net_wire_watch(w.a, count_fins, &x);
+    net_shutdown(b.s);
+    run_for(&w, 20);
+    net_wire_set(w.b, &dead);
+    net_shutdown(a.s);
+    run_for(&w, 600);
+    assert_false(a.events & NET_EV_CLOSED);
+    assert_in_range(x.fins, 2, 10);
+    net_wire_set(w.b, &fine);
+    assert_true(run_until(&w, was_closed, &a, 2000));
+    assert_int_equal(a.error, 0);
+    run_for(&w, 900); /* longer than a second since it began, though not since the last FIN */
+    assert_int_equal(net_connect(w.b, (struct sockaddr *)&at, (struct sockaddr *)&from, &b, &s),
+                     -EADDRINUSE);
+    net_wire_watch(w.a, NULL, NULL);
+    end(true);
+}
+
+int main(void)
+{
+    cmocka_set_test_filter(getenv("UIW_TEST"));
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_idle_is_still),       cmocka_unit_test(test_idle_is_asked),
+        cmocka_unit_test(test_all_are_asked),       cmocka_unit_test(test_ports),
+        cmocka_unit_test(test_time_wait_gives_way), cmocka_unit_test(test_time_wait_here),
+        cmocka_unit_test(test_time_wait_answers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
