@@ -255,6 +255,9 @@ void lw_loss_timers(struct lw_net *net);
 int lw_loss_due_ms(const struct lw_net *net); /* -1: never */
 void lw_runs_free(struct lw_net *net);
 
+/* Returns lwIP's unused memory to the system. */
+void lw_mem_trim(void);
+
 /* lw_oos.c */
 bool lw_oos_admit(struct lw_stream *s); /* another segment; false: it is not to be kept */
 void lw_oos_tidy(struct lw_stream *s);

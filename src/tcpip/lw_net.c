@@ -153,6 +153,7 @@ static void lw_close(struct net *base)
     if (list_empty(&lw_all)) {
         frame_trim();
         lw_table_free();
+        lw_mem_trim();
     }
     free(net);
 }

@@ -65,6 +65,48 @@ static void capture_received(struct capture *c, const struct frame *f)
     capture_packet(c, false, v, f->next != NULL ? 2 : 1);
 }
 
+static struct pbuf *pbuf_of(struct frame *f)
+{
+    struct frame *rest = f->next;
+    f->next = NULL;
+    struct pbuf *p = frame_pbuf(f);
+    if (rest != NULL) {
+        pbuf_cat(p, frame_pbuf(rest));
+    }
+    return p;
+}
+
+/* Whether lwIP's Ethernet and IPv4 would find nothing to do for a segment or to object to: it is of a connection,
+ * which has no strange addresses, and wanted() has seen the rest but for octets behind the datagram and the
+ * header's checksum. */
+static bool goes_straight(const struct lw_net *net, const struct frame *f, const struct vnet_tcp *t)
+{
+    uint32_t len = f->len + (f->next != NULL ? f->next->len : 0);
+    return tcp_active_pcbs != NULL && !t->v6 && t->end == len &&
+           (net->link->memory || vnet_sum_end(vnet_sum(0, f->data + VNET_ETH, VNET_IP4)) == 0);
+}
+
+/* As ip4_input() leaves it to TCP. */
+static void input_straight(struct lw_net *net, struct pbuf *p)
+{
+    const struct tcp_pcb *pcb = tcp_active_pcbs;
+    p->if_idx = netif_get_index(&net->nif);
+    ip_data.current_netif = &net->nif;
+    ip_data.current_input_netif = &net->nif;
+    ip_data.current_ip4_header =
+        (const struct ip_hdr *)(const void *)((uint8_t *)p->payload - VNET_IP4);
+    ip_data.current_ip_header_tot_len = VNET_IP4;
+    ip_addr_copy(ip_data.current_iphdr_src, pcb->remote_ip);
+    ip_addr_copy(ip_data.current_iphdr_dest, pcb->local_ip);
+    tcp_input(p, &net->nif);
+    ip_data.current_netif = NULL;
+    ip_data.current_input_netif = NULL;
+    ip_data.current_ip4_header = NULL;
+    ip_data.current_ip_header_tot_len = 0;
+    ip4_addr_set_any(ip4_current_src_addr());
+    ip4_addr_set_any(ip4_current_dest_addr());
+}
+
 void lw_input(struct lw_net *net, struct frame *f)
 {
     struct vnet_tcp t;
@@ -86,13 +128,13 @@ void lw_input(struct lw_net *net, struct frame *f)
     if (is_tcp) {
         lw_table_show(net, f->data, &t);
     }
-    struct frame *rest = f->next;
-    f->next = NULL;
-    struct pbuf *p = frame_pbuf(f);
-    if (rest != NULL) {
-        pbuf_cat(p, frame_pbuf(rest));
+    if (is_tcp && goes_straight(net, f, &t)) {
+        f->data += t.l4;
+        f->len -= t.l4;
+        input_straight(net, pbuf_of(f));
+    } else {
+        ethernet_input(pbuf_of(f), &net->nif);
     }
-    ethernet_input(p, &net->nif);
     if (is_tcp) {
         lw_table_take_back();
     }

@@ -28,9 +28,12 @@
 #define LWIP_ICMP            1
 #define LWIP_ICMP6           1
 
-/* ---- Memory: libc's allocator, so no count below is a static array, or a limit ---- */
+/* ---- Memory: src/tcpip/lw_mem.c over libc's allocator, so no count below is a static array, or a limit ---- */
 #define MEM_ALIGNMENT           8
-#define MEM_LIBC_MALLOC         1
+#define MEM_CUSTOM_ALLOCATOR    1
+#define MEM_CUSTOM_MALLOC       uiw_lwip_malloc
+#define MEM_CUSTOM_CALLOC       uiw_lwip_calloc
+#define MEM_CUSTOM_FREE         uiw_lwip_free
 #define MEMP_MEM_MALLOC         1
 #define MEMP_NUM_TCP_PCB        16384
 #define MEMP_NUM_TCP_PCB_LISTEN 1024

@@ -12,9 +12,18 @@
 /* Implemented in src/tcpip. */
 uint32_t uiw_lwip_rand(void);
 void uiw_lwip_assert(const char *msg, const char *file, int line);
+void *uiw_lwip_malloc(size_t n);
+void *uiw_lwip_calloc(size_t count, size_t n);
+void uiw_lwip_free(void *p);
 
 /* ssize_t comes from sys/types.h; without this lwIP would pull in all of unistd.h. */
 #define LWIP_NO_UNISTD_H 1
+
+/* One instruction each instead of a call. */
+#if BYTE_ORDER == LITTLE_ENDIAN
+#define lwip_htons(x) __builtin_bswap16(x)
+#define lwip_htonl(x) __builtin_bswap32(x)
+#endif
 
 /* lwIP prints only when its debug switches are on; ours stay off. */
 #define LWIP_PLATFORM_DIAG(x) \
