@@ -30,11 +30,23 @@ static uint64_t now_us(void)
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-void loop_rouse(struct loop *l)
+static void poke(int fd)
 {
     uint64_t one = 1;
-    ssize_t r = write(l->wake_fd, &one, sizeof one);
-    (void)r; /* EAGAIN: it is awake already */
+    ssize_t r = write(fd, &one, sizeof one);
+    (void)r; /* EAGAIN: who waits for it is awake already */
+}
+
+static void drain(int fd)
+{
+    uint64_t count;
+    ssize_t r = read(fd, &count, sizeof count);
+    (void)r;
+}
+
+void loop_rouse(struct loop *l)
+{
+    poke(l->thread_fd);
 }
 
 /* --- turning: the lock is held --- */
@@ -120,7 +132,7 @@ void loop_unlock(struct loop *l)
 void loop_wake(struct loop *l)
 {
     if (atomic_load(&l->sleepers) > 0) {
-        loop_rouse(l);
+        poke(l->wake_fd);
     }
 }
 
@@ -203,13 +215,6 @@ static int sleep_limit(struct loop *l, int timeout_ms)
         }
     }
     return timeout_ms;
-}
-
-static void drain_wake(struct loop *l)
-{
-    uint64_t count;
-    ssize_t r = read(l->wake_fd, &count, sizeof count);
-    (void)r;
 }
 
 static void wake_up(void *arg)
@@ -304,7 +309,7 @@ static void sleep_on_links(struct loop *l, int timeout_ms, int fd, uint32_t rest
         sleep_in_poll(&s, limit, rest);
         pthread_setcancelstate(state, NULL);
         if (s.p[SLEEP_WAKE].revents != 0) {
-            drain_wake(l);
+            drain(l->wake_fd);
         }
     }
     pthread_cleanup_pop(1);
@@ -428,14 +433,14 @@ static bool user_is_driving(struct loop *l, unsigned *seen)
 /* Near: it will be back in a moment. Far: a driver has slept for a while and may go on so. */
 static void keep_away(struct loop *l, unsigned quiet)
 {
-    struct pollfd p = {.fd = l->wake_fd, .events = POLLIN};
+    struct pollfd p = {.fd = l->thread_fd, .events = POLLIN};
     bool far = quiet > KEEP_NEAR && atomic_load(&l->drivers) > 0;
     atomic_store(&l->away, far ? LOOP_FAR : LOOP_NEAR);
     if (far && atomic_load(&l->drivers) == 0) {
         far = false; /* he has just left, and did not see that we went far */
     }
     if (poll(&p, 1, far ? FAR_MS : NEAR_MS) > 0) {
-        drain_wake(l);
+        drain(l->thread_fd);
     }
     atomic_store(&l->away, LOOP_HERE);
 }

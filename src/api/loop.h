@@ -27,7 +27,9 @@ struct loop {
     atomic_uint posts;      /* since the last turn */
     atomic_int drivers;     /* calls that wait and turn the loop meanwhile */
     atomic_uint drives;     /* such calls so far */
-    int epoll_fd, wake_fd;
+    int epoll_fd;
+    int wake_fd; /* wakes who sleeps on the links */
+    int thread_fd; /* wakes the thread while it keeps away: it must not take what is meant for those */
     bool threaded;
     atomic_bool stop;
     pthread_t thread;
@@ -55,8 +57,10 @@ int loop_start(struct loop *l);
 void loop_lock(struct loop *l);
 void loop_unlock(struct loop *l);
 
-/* Wakes whoever sleeps on the links; loop_rouse() also the thread that keeps away. */
+/* Wakes whoever sleeps on the links. */
 void loop_wake(struct loop *l);
+
+/* Ends the thread's keeping away. */
 void loop_rouse(struct loop *l);
 
 /* True when the loop has no thread of its own. */

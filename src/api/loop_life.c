@@ -14,6 +14,17 @@ static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct loop *shared_loop;
 static struct list all_loops = {&all_loops, &all_loops};
 
+static void close_fds(struct loop *l)
+{
+    int *fd[] = {&l->epoll_fd, &l->wake_fd, &l->thread_fd};
+    for (size_t i = 0; i < ARRAY_LEN(fd); i++) {
+        if (*fd[i] >= 0) {
+            close(*fd[i]);
+        }
+        *fd[i] = -1;
+    }
+}
+
 /* --- fork --- */
 
 /* The child has no progress thread and must not speak for the parent's connections. It lets go of the
@@ -27,9 +38,7 @@ static void in_child(void)
         l->threaded = false;
         pthread_mutex_init(&l->lock, NULL);
         atomic_store(&l->posted, NULL);
-        close(l->epoll_fd);
-        close(l->wake_fd);
-        l->epoll_fd = l->wake_fd = -1;
+        close_fds(l);
         LIST_EACH(d, &l->devices)
         {
             net_abandon(CONTAINER_OF(d, struct uiw_device, on_loop)->net);
@@ -78,12 +87,12 @@ static int loop_new(unsigned spin_us, struct loop **out)
     }
     l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     l->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    l->thread_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     struct epoll_event ev = {.events = EPOLLIN, .data.fd = l->wake_fd};
-    if (l->epoll_fd < 0 || l->wake_fd < 0 ||
+    if (l->epoll_fd < 0 || l->wake_fd < 0 || l->thread_fd < 0 ||
         epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, l->wake_fd, &ev) != 0) {
         int err = errno;
-        close(l->epoll_fd);
-        close(l->wake_fd);
+        close_fds(l);
         free(l);
         return fail(err, "loop: %s", strerror(err));
     }
@@ -136,13 +145,11 @@ void loop_put(struct loop *l)
     }
     if (l->threaded) {
         atomic_store(&l->stop, true);
+        loop_wake(l); /* it may sleep, or keep away */
         loop_rouse(l);
         pthread_join(l->thread, NULL);
     }
-    if (!l->dead) {
-        close(l->epoll_fd);
-        close(l->wake_fd);
-    }
+    close_fds(l);
     pthread_mutex_destroy(&l->lock);
     free(l);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Wake-ups that must not be lost: who sleeps hears of all that others leave behind. Real time, several
  * threads. */
+#include <arpa/inet.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -25,7 +26,7 @@ static void must(int err, const char *what)
 
 enum { DEPTH = 16, LOOKS = 2000, POST_MS = 1500 };
 
-static struct uiw_device *dev;
+static struct uiw_device *dev; /* its loop is looked into */
 static atomic_bool over;
 static atomic_ulong looks;
 
@@ -92,10 +93,199 @@ static void test_posts_are_not_lost(void **state)
     must(uiw_device_close(dev), "device");
 }
 
+/* --- two ends, each with a loop and a thread of its own --- */
+
+enum { RECVS = 64, SOON_MS = 2000, LONG_MS = 10000 };
+
+struct end {
+    struct uiw_device *dev;
+    struct uiw_pd *pd;
+    struct uiw_comp_channel *comps;
+    struct uiw_cq *cq;
+    struct uiw_event_channel *ch;
+    struct uiw_listener *listener;
+    struct uiw_qp *qp;
+    struct uiw_conn *conn;
+};
+
+static void pause_ms(unsigned ms)
+{
+    poll(NULL, 0, (int)ms);
+}
+
+static void end_open(struct end *e, const char *spec)
+{
+    memset(e, 0, sizeof *e);
+    must(uiw_device_open(spec, &e->dev), spec);
+    must(uiw_pd_create(e->dev, &e->pd), "PD");
+    must(uiw_comp_channel_create(e->dev, &e->comps), "completion channel");
+    must(uiw_cq_create(e->dev, 2 * RECVS, e->comps, NULL, &e->cq), "CQ");
+    must(uiw_event_channel_create(e->dev, &e->ch), "channel");
+    struct uiw_qp_attr attr = {
+        .send_cq = e->cq, .recv_cq = e->cq, .max_send_wr = RECVS, .max_recv_wr = RECVS};
+    must(uiw_qp_create(e->pd, &attr, &e->qp), "QP");
+}
+
+static void end_close(struct end *e)
+{
+    if (e->conn != NULL) {
+        must(uiw_conn_destroy(e->conn), "connection");
+    }
+    must(uiw_qp_destroy(e->qp), "QP");
+    if (e->listener != NULL) {
+        must(uiw_listener_destroy(e->listener), "listener");
+    }
+    must(uiw_event_channel_destroy(e->ch), "channel");
+    must(uiw_cq_destroy(e->cq), "CQ");
+    must(uiw_comp_channel_destroy(e->comps), "completion channel");
+    must(uiw_pd_destroy(e->pd), "PD");
+    must(uiw_device_close(e->dev), "device");
+}
+
+static struct uiw_event wait_for(struct end *e, enum uiw_event_type type)
+{
+    struct uiw_event ev;
+    must(uiw_event_get(e->ch, &ev), "event");
+    if (ev.type != type) {
+        fail_msg("%s: %s", uiw_event_type_text(ev.type), ev.text);
+    }
+    return ev;
+}
+
+static void post_recv(struct end *e)
+{
+    struct uiw_recv_wr wr = {.wr_id = 0};
+    must(uiw_qp_post_recv(e->qp, &wr, NULL), "receive");
+}
+
+static void post_send(struct end *e, unsigned n)
+{
+    struct uiw_send_wr wr = {.opcode = UIW_WR_SEND};
+    for (unsigned i = 0; i < n; i++) {
+        must(uiw_qp_post_send(e->qp, &wr, NULL), "send");
+    }
+}
+
+static void meet(struct end *from, struct end *to)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET};
+    struct sockaddr_storage at;
+    must(uiw_listen(to->ch, (struct sockaddr *)&any, 1, NULL, &to->listener), "listen");
+    must(uiw_listener_addr(to->listener, &at), "address");
+    for (int i = 0; i < RECVS; i++) {
+        post_recv(to);
+    }
+    must(uiw_connect(from->ch, from->qp, (struct sockaddr *)&at, NULL, &from->conn), "connect");
+    to->conn = wait_for(to, UIW_EVENT_CONNECT_REQUEST).conn;
+    must(uiw_accept(to->conn, to->qp, NULL), "accept");
+    wait_for(to, UIW_EVENT_ESTABLISHED);
+    wait_for(from, UIW_EVENT_ESTABLISHED);
+}
+
+/* Sends of the peer; looks in the CQ, without a turn of the loop. */
+static bool arrived(struct end *e, unsigned n, int within_ms)
+{
+    struct uiw_wc wc[RECVS];
+    for (uint64_t until = net_now_ms() + (uint64_t)within_ms; n > 0;) {
+        if (ring_count(&e->cq->ring) == 0) {
+            if (net_now_ms() >= until) {
+                return false;
+            }
+            pause_ms(1);
+            continue;
+        }
+        int got = uiw_cq_poll(e->cq, (int)n, wc);
+        must(got, "poll");
+        for (int i = 0; i < got; i++) {
+            assert_int_equal(wc[i].status, UIW_WC_SUCCESS);
+            post_recv(e);
+        }
+        n -= (unsigned)got;
+    }
+    return true;
+}
+
+/* --- a thread that keeps away leaves alone what is meant for those who sleep --- */
+
+static void *wait_for_the_end(void *arg)
+{
+    wait_for(arg, UIW_EVENT_DISCONNECTED);
+    return NULL;
+}
+
+static bool keeps_far_away(struct loop *l)
+{
+    for (int i = 0; i < LONG_MS; i++) {
+        int away = atomic_load(&l->away);
+        if (away == LOOP_HERE) {
+            loop_wake(l); /* it may sleep on the links still */
+        }
+        pause_ms(1);
+        if (away == LOOP_FAR) {
+            return true; /* and asleep by now */
+        }
+    }
+    return false;
+}
+
+static bool is_readable(int fd, int within_ms)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, within_ms) == 1;
+}
+
+/* The token of a wake-up is there until a sleeper takes it. This one is slow. */
+static void test_who_keeps_away_takes_no_wake_up(void **state)
+{
+    (void)state;
+    struct end a;
+    uint64_t count;
+    end_open(&a, "sock:127.0.0.1");
+    struct loop *l = a.dev->loop;
+    atomic_fetch_add(&l->drivers, 1);
+    assert_true(keeps_far_away(l));
+    atomic_fetch_add(&l->sleepers, 1);
+    loop_wake(l);
+    for (int i = 0; i < 20; i++) {
+        pause_ms(1);
+        assert_true(is_readable(l->wake_fd, 0));
+    }
+    assert_int_equal(read(l->wake_fd, &count, sizeof count), sizeof count);
+    atomic_fetch_sub(&l->sleepers, 1);
+    atomic_fetch_sub(&l->drivers, 1);
+    loop_rouse(l);
+    end_close(&a);
+}
+
+/* One thread waits in a call, so that the progress thread has gone far away. Another posts more than goes out at
+ * once: the waiting one is woken to see to the rest. */
+static void test_who_waits_hears_of_posts(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 20, MANY = 8 };
+    struct end a, b;
+    pthread_t waiter;
+    end_open(&a, "sock:127.0.0.1");
+    end_open(&b, "sock:127.0.0.1");
+    meet(&a, &b);
+    assert_int_equal(pthread_create(&waiter, NULL, wait_for_the_end, &a), 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        assert_true(keeps_far_away(a.dev->loop));
+        post_send(&a, MANY);
+        assert_true(arrived(&b, MANY, SOON_MS));
+    }
+    must(uiw_disconnect(b.conn), "disconnect");
+    pthread_join(waiter, NULL);
+    end_close(&a);
+    end_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_posts_are_not_lost),
+        cmocka_unit_test(test_who_keeps_away_takes_no_wake_up),
+        cmocka_unit_test(test_who_waits_hears_of_posts),
     };
     cmocka_set_test_filter(getenv("UIW_TEST"));
     return cmocka_run_group_tests(tests, NULL, NULL);
