@@ -13,9 +13,10 @@
 /* --- turning --- */
 
 /* As much as there is room for: what is left closes the window. */
-static void take_in(struct raw_conn *c)
+static bool take_in(struct raw_conn *c)
 {
     struct span v;
+    uint32_t before = c->rx_octets;
     while (!c->deaf && c->len < RAW_ROOM && net_rx_peek(c->stream, &v, 1) > 0) {
         uint32_t n = min_u32(v.n, RAW_ROOM - c->len);
         memcpy(c->in + c->len, v.p, n);
@@ -23,6 +24,7 @@ static void take_in(struct raw_conn *c)
         c->rx_octets += n;
         net_rx_consume(c->stream, n);
     }
+    return c->rx_octets != before;
 }
 
 static void join(struct raw *r, struct raw_conn *c)
@@ -89,7 +91,7 @@ static bool turn(void *arg)
     for (int i = 0; i < RAW_CONNS; i++) {
         struct raw_conn *c = r->conn[i];
         if (c != NULL) {
-            take_in(c);
+            busy |= take_in(c);
             bool all = net_rx_queued(c->stream) == 0;
             c->fin = c->fin_came && all;
             c->closed = c->close_came && all;
