@@ -6,7 +6,7 @@
 #include "octets.h"
 #include "resp_int.h"
 
-enum { GUARD_OCTET = 0xee };
+enum { GUARD_OCTET = 0xee, PATTERN_PERIOD = 256 };
 
 enum {
     LOCAL = UIW_ACCESS_LOCAL_WRITE,
@@ -77,8 +77,11 @@ static void fill(struct resp_region *g)
         fill_numbers(g, m);
         return;
     }
-    for (uint32_t i = 0; i < g->len; i++) {
+    for (uint32_t i = 0; i < min_u32(g->len, PATTERN_PERIOD); i++) {
         m[i] = octets_pattern(i);
+    }
+    for (uint32_t n = PATTERN_PERIOD; n < g->len; n *= 2) {
+        memcpy(m + n, m, min_u32(n, g->len - n));
     }
 }
 

@@ -262,18 +262,23 @@ static struct script *script_new(const char *path)
 struct script *script_load(const char *path)
 {
     FILE *f = fopen(path, "r");
-    struct script *s = f != NULL ? script_new(path) : NULL;
+    struct script *s = f != NULL ? script_read(f, path) : NULL;
+    int why = errno;
+    if (f != NULL) {
+        fclose(f);
+    }
+    errno = why;
+    return s;
+}
+
+struct script *script_read(FILE *f, const char *path)
+{
+    struct script *s = script_new(path);
     if (s == NULL) {
-        int why = errno;
-        if (f != NULL) {
-            fclose(f);
-        }
-        errno = why;
         return NULL;
     }
     note_rfc(s);
     read_lines(s, f);
-    fclose(f);
     if (s->id[0] == 0) {
         fault(s, 1, "no vector or scenario line");
     }

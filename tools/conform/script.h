@@ -4,6 +4,8 @@
 #ifndef UIW_CONFORM_SCRIPT_H
 #define UIW_CONFORM_SCRIPT_H
 
+#include <stdio.h>
+
 #include "base/base.h"
 
 enum { SCRIPT_ARGS = 28 };
@@ -43,6 +45,8 @@ struct script {
 
 /* NULL: out of memory or no such file (errno). What is wrong with the contents is in fault. */
 struct script *script_load(const char *path);
+/* The same from an open file. */
+struct script *script_read(FILE *f, const char *path);
 void script_free(struct script *s);
 
 /* All files NAME.vec in the folders and in their folders rfcNNNN, by RFC and id; *cnt of them. A folder
