@@ -40,7 +40,8 @@ static void conn_free(struct uiw_conn *c)
     list_remove(&c->on_listener);
     free(c->setup);
     free(c->last);
-    free(c->reads);
+    free(c->own_reads);
+    free(c->peer_reads);
     free(c);
 }
 

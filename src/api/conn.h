@@ -47,7 +47,7 @@ struct conn_setup {
 };
 
 /* What our Reads carry for us is the slot of their request; the RTR has none. */
-#define CONN_READ_OF_RTR UINT64_MAX
+#define CONN_READ_OF_RTR UINT32_MAX
 
 enum conn_tx_kind {
     CONN_TX_WR,
@@ -65,13 +65,16 @@ struct conn_tx {
     bool active;
     enum conn_tx_kind kind;
     struct ddp_msg msg;
-    uint32_t index;            /* WR: its slot */
-    uint32_t sge, sge_off;     /* WR: where its payload goes on */
-    bool imm;                  /* WR: the Immediate Data of it */
-    bool lent;                 /* some of it was lent to TCP */
-    uint64_t lent_to;          /* stream offset behind that */
-    bool response_turn;        /* a response goes before the next WR */
-    uint8_t small[CONN_SMALL]; /* payload of our own making */
+    uint32_t index;        /* WR: its slot */
+    uint32_t sge, sge_off; /* WR: where its payload goes on */
+    bool imm;              /* WR: the Immediate Data of it */
+    bool lent;             /* some of it was lent to TCP */
+    uint64_t lent_to;      /* stream offset behind that */
+    bool response_turn;    /* a response goes before the next WR */
+    union {
+        uint8_t small[CONN_SMALL];     /* payload of our own making */
+        struct rdmap_read_request req; /* RESPONSE: what was asked for */
+    };
 };
 
 enum { CONN_RX_SPANS = 1024 };
@@ -117,7 +120,8 @@ struct uiw_conn {
     struct mpa_rx mrx;
     struct mpa_tx mtx;
     struct rdmap_stream st;
-    struct rdmap_read *reads; /* orq, then irq */
+    struct rdmap_open *own_reads; /* st's queues */
+    struct rdmap_asked *peer_reads;
     struct conn_tx tx;
 };
 

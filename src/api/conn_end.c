@@ -125,7 +125,7 @@ void conn_fail_request(struct uiw_conn *c, uint32_t index, enum uiw_wc_status st
 
 /* Whether the Terminate's DDP header is that of this Atomic: no RDMA header comes with those (RFC 7306
  * sec 8.1). */
-static bool tells_atomic(const struct rdmap_term *term, const struct rdmap_read *r)
+static bool tells_atomic(const struct rdmap_term *term, const struct rdmap_open *r)
 {
     return r->is_atomic && term->ddp_len == DDP_UNTAGGED_LEN &&
            rdmap_opcode(term->ddp[1]) == RDMAP_ATOMIC_REQUEST && get_be32(term->ddp + 10) == r->msn;
@@ -135,15 +135,14 @@ static bool tells_atomic(const struct rdmap_term *term, const struct rdmap_read 
  * are answered in their order, so that it is the oldest. */
 static void blame_read(struct uiw_conn *c, const struct rdmap_term *term)
 {
-    const struct rdmap_read *r = rdmap_orq_head(&c->st);
+    const struct rdmap_open *r = rdmap_orq_head(&c->st);
     if (c->qp == NULL || r == NULL || r->user == CONN_READ_OF_RTR) {
         return;
     }
     bool access = term->v.layer == LAYER_RDMAP && term->v.type == RDMAP_PROTECTION &&
                   term->v.code != RDMAP_PROT_INVALIDATE;
     if (term->has_read || access || tells_atomic(term, r)) {
-        qp_send_failed(c->qp, (uint32_t)r->user,
-                       access ? UIW_WC_REM_ACCESS_ERR : UIW_WC_REM_OP_ERR);
+        qp_send_failed(c->qp, r->user, access ? UIW_WC_REM_ACCESS_ERR : UIW_WC_REM_OP_ERR);
     }
 }
 

@@ -101,14 +101,14 @@ static void on_send(struct uiw_conn *c, const struct rdmap_rx_event *ev)
 
 static void on_read_done(struct uiw_conn *c)
 {
-    struct rdmap_read *r = rdmap_orq_head(&c->st);
-    uint64_t user = r->user;
-    uint32_t sink = r->req.sink_stag;
+    struct rdmap_open *r = rdmap_orq_head(&c->st);
+    uint32_t user = r->user;
+    uint32_t sink = r->sink_stag;
     rdmap_orq_pop(&c->st);
     if (user == CONN_READ_OF_RTR) {
         return;
     }
-    struct send_wqe *e = wq_send(&c->qp->sq, (uint32_t)user);
+    struct send_wqe *e = wq_send(&c->qp->sq, user);
     if (e->opcode == UIW_WR_RDMA_READ_WITH_INV) {
         struct ddp_mem *m = ddp_mem_find(&c->dev->mem, sink);
         if (m != NULL) {
@@ -121,7 +121,7 @@ static void on_read_done(struct uiw_conn *c)
 
 static void on_atomic_done(struct uiw_conn *c, uint64_t original)
 {
-    uint32_t index = (uint32_t)rdmap_orq_head(&c->st)->user;
+    uint32_t index = rdmap_orq_head(&c->st)->user;
     struct send_wqe *e = wq_send(&c->qp->sq, index);
     const struct uiw_sge *sge = &e->u.atomic.sink;
     struct mspan dst;
@@ -143,9 +143,9 @@ static void on_atomic_done(struct uiw_conn *c, uint64_t original)
 static void blame_own_read(struct uiw_conn *c, const struct rdmap_rx_event *ev)
 {
     enum rdmap_blame why = rdmap_rx_blame(&c->st, ev);
-    const struct rdmap_read *r = rdmap_orq_head(&c->st);
+    const struct rdmap_open *r = rdmap_orq_head(&c->st);
     if (why != RDMAP_BLAME_NONE && r->user != CONN_READ_OF_RTR) {
-        qp_send_failed(c->qp, (uint32_t)r->user,
+        qp_send_failed(c->qp, r->user,
                        why == RDMAP_BLAME_SINK ? UIW_WC_LOC_PROT_ERR : UIW_WC_FATAL_ERR);
     }
 }

@@ -105,17 +105,20 @@ static bool begin_stream(struct uiw_conn *c)
 {
     const struct mpa_agreed *a = &c->agreed;
     uint32_t ord = min_u32(a->ord, DEVSPEC_DEPTH_MAX), ird = min_u32(a->ird, DEVSPEC_DEPTH_MAX);
-    c->reads = calloc((size_t)ord + ird + 1, sizeof *c->reads);
-    bool good = c->reads != NULL;
+    /* Of ours no more can be open than are posted, and an RTR. */
+    uint32_t open = min_u32(ord, c->qp->sq.ring.cap + 1);
+    c->own_reads = calloc(open + 1, sizeof *c->own_reads);
+    c->peer_reads = calloc(ird + 1, sizeof *c->peer_reads);
+    bool good = c->own_reads != NULL && c->peer_reads != NULL;
     if (!good) {
-        ord = ird = 0; /* the stream begins all the same, to carry the Terminate */
+        ord = open = ird = 0; /* the stream begins all the same, to carry the Terminate */
     }
     struct rdmap_cfg cfg = {.pd = c->qp->pd->id,
                             .id = c->qp->num,
                             .ext = c->dev->spec.ext,
-                            .orq = c->reads,
-                            .ord = ord,
-                            .irq = good ? c->reads + ord : NULL,
+                            .open = c->own_reads,
+                            .ord = open,
+                            .asked = c->peer_reads,
                             .ird = ird};
     rdmap_stream_init(&c->st, &cfg);
     mpa_rx_init(&c->mrx, a->rx_markers, a->crc);

@@ -193,11 +193,17 @@ static bool start_wr(struct uiw_conn *c)
 static bool start_response(struct uiw_conn *c)
 {
     struct conn_tx *tx = &c->tx;
+    const struct rdmap_asked *r = rdmap_irq_head(&c->st);
     struct mspan src; /* looked up again for each segment: the region may go meanwhile */
-    bool atomic = rdmap_irq_head(&c->st)->is_atomic;
-    tx->kind = atomic ? CONN_TX_ATOMIC_RESPONSE : CONN_TX_RESPONSE;
-    bool good = atomic ? rdmap_tx_atomic_response(&c->st, &c->dev->mem, &tx->msg, tx->small)
-                       : rdmap_tx_response(&c->st, &c->dev->mem, &tx->msg, &src);
+    bool good;
+    if (r->is_atomic) {
+        tx->kind = CONN_TX_ATOMIC_RESPONSE;
+        good = rdmap_tx_atomic_response(&c->st, &c->dev->mem, &tx->msg, tx->small);
+    } else {
+        tx->kind = CONN_TX_RESPONSE;
+        rdmap_read_request_unpack(r->header, &tx->req);
+        good = rdmap_tx_response(&c->st, &c->dev->mem, &tx->msg, &src);
+    }
     if (!good) {
         conn_fault(c, UIW_REASON_FAULT);
     }
@@ -290,7 +296,7 @@ static bool source_of_wr(struct uiw_conn *c, uint32_t off, uint32_t n, struct tx
 
 static bool source_of_response(struct uiw_conn *c, uint32_t off, uint32_t n, struct tx_source *src)
 {
-    const struct rdmap_read_request *req = &rdmap_irq_head(&c->st)->req;
+    const struct rdmap_read_request *req = &c->tx.req;
     struct mspan m;
     src->fault = ddp_mem_check(&c->dev->mem,
                                &(struct ddp_access){req->src_stag, req->src_to + off, n,

@@ -43,32 +43,32 @@ static struct verdict rx_write(struct rdmap_stream *st, const struct ddp_mem_tab
 
 /* The head of orq if it is of that kind: responses come in the order of the requests, so that one of
  * the other kind is one that nobody asked for. */
-static struct rdmap_read *orq_head(struct rdmap_stream *st, bool atomic)
+static struct rdmap_open *orq_head(struct rdmap_stream *st, bool atomic)
 {
-    struct rdmap_read *r = rdmap_orq_head(st);
+    struct rdmap_open *r = rdmap_orq_head(st);
     return r != NULL && r->is_atomic == atomic ? r : NULL;
 }
 
 /* Whether the segment is the next piece of what the Read asked for. Every one is held against the request,
  * not only the last. */
-static struct verdict check_piece(const struct rdmap_read *r, const struct ddp_seg *seg)
+static struct verdict check_piece(const struct rdmap_open *r, const struct ddp_seg *seg)
 {
     const struct ddp_hdr *h = &seg->hdr;
-    uint32_t left = r->req.len - r->done;
+    uint32_t left = r->len - r->done;
     if (seg->plen == 0) {
         return ddp_mem_verdict_tagged(left == 0 ? DDP_MEM_OK : DDP_MEM_BOUNDS);
     }
-    if (h->stag != r->req.sink_stag) {
+    if (h->stag != r->sink_stag) {
         return ddp_mem_verdict_tagged(DDP_MEM_STAG);
     }
     bool fits =
-        h->to == r->req.sink_to + r->done && seg->plen <= left && (!h->last || seg->plen == left);
+        h->to == r->sink_to + r->done && seg->plen <= left && (!h->last || seg->plen == left);
     return ddp_mem_verdict_tagged(fits ? DDP_MEM_OK : DDP_MEM_BOUNDS);
 }
 
 /* And whether the sink still takes it. */
 static struct verdict check_response(const struct rdmap_stream *st, const struct ddp_mem_table *mem,
-                                     const struct rdmap_read *r, struct rdmap_rx_event *ev)
+                                     const struct rdmap_open *r, struct rdmap_rx_event *ev)
 {
     const struct ddp_hdr *h = &ev->seg.hdr;
     struct verdict v = check_piece(r, &ev->seg);
@@ -82,7 +82,7 @@ static struct verdict check_response(const struct rdmap_stream *st, const struct
 
 enum rdmap_blame rdmap_rx_blame(struct rdmap_stream *st, const struct rdmap_rx_event *ev)
 {
-    const struct rdmap_read *r = orq_head(st, false);
+    const struct rdmap_open *r = orq_head(st, false);
     const struct verdict *v = &st->fault;
     bool placing = v->layer == LAYER_DDP && v->type == DDP_TAGGED && v->code != DDP_TAG_VERSION;
     if (!placing || ev->opcode != RDMAP_READ_RESPONSE || r == NULL) {
@@ -94,7 +94,7 @@ enum rdmap_blame rdmap_rx_blame(struct rdmap_stream *st, const struct rdmap_rx_e
 static struct verdict rx_response(struct rdmap_stream *st, const struct ddp_mem_table *mem,
                                   struct rdmap_rx_event *ev)
 {
-    struct rdmap_read *r = orq_head(st, false);
+    struct rdmap_open *r = orq_head(st, false);
     struct verdict v = r != NULL ? check_response(st, mem, r, ev) : VERDICT_OK;
     if (!v.bad) {
         v = rdmap_check_control(&ev->seg.hdr, st->ext);
@@ -204,32 +204,30 @@ static struct verdict take_header(struct ddp_seg *seg, uint32_t len, uint8_t *ou
     return VERDICT_OK;
 }
 
-/* A place on irq for the request. */
-static struct rdmap_read *queue_request(struct rdmap_stream *st, const struct ddp_seg *seg)
+static struct verdict queue_request(struct rdmap_stream *st, const struct ddp_seg *seg,
+                                    const uint8_t *header, uint32_t len)
 {
-    struct rdmap_read *r = rdmap_readq_add(&st->irq);
-    if (r != NULL) {
-        r->msn = seg->hdr.msn;
-        memcpy(r->ddp, seg->raw, sizeof(r->ddp));
-        ddp_rx_advance(&st->rx, seg);
+    uint32_t place;
+    if (!rdmap_ring_add(&st->irq, &place)) {
+        return operation_fault(RDMAP_OP_STREAM);
     }
-    return r;
+    struct rdmap_asked *r = &st->asked[place];
+    r->is_atomic = len == RDMAP_ATOMIC_REQUEST_LEN;
+    memcpy(r->ddp, seg->raw, sizeof(r->ddp));
+    memcpy(r->header, header, len);
+    ddp_rx_advance(&st->rx, seg);
+    return VERDICT_OK;
 }
 
 static struct verdict rx_read_request(struct rdmap_stream *st, struct rdmap_rx_event *ev)
 {
     uint8_t header[RDMAP_READ_REQUEST_LEN];
     struct verdict v = take_header(&ev->seg, sizeof(header), header);
-    if (v.bad) {
-        return v;
+    if (!v.bad) {
+        v = queue_request(st, &ev->seg, header, sizeof(header));
     }
-    struct rdmap_read *r = queue_request(st, &ev->seg);
-    if (r == NULL) {
-        return operation_fault(RDMAP_OP_STREAM);
-    }
-    rdmap_read_request_unpack(header, &r->req);
-    ev->kind = RDMAP_RX_READ_REQUEST;
-    return VERDICT_OK;
+    ev->kind = v.bad ? ev->kind : RDMAP_RX_READ_REQUEST;
+    return v;
 }
 
 static struct verdict rx_atomic_request(struct rdmap_stream *st, struct rdmap_rx_event *ev)
@@ -244,14 +242,9 @@ static struct verdict rx_atomic_request(struct rdmap_stream *st, struct rdmap_rx
     if (!rdmap_atomic_known(req.op)) {
         return operation_fault(RDMAP_OP_OPCODE); /* RFC 7306 sec 5.2.1 */
     }
-    struct rdmap_read *r = queue_request(st, &ev->seg);
-    if (r == NULL) {
-        return operation_fault(RDMAP_OP_STREAM);
-    }
-    r->is_atomic = true;
-    r->atomic = req;
-    ev->kind = RDMAP_RX_ATOMIC_REQUEST;
-    return VERDICT_OK;
+    v = queue_request(st, &ev->seg, header, sizeof(header));
+    ev->kind = v.bad ? ev->kind : RDMAP_RX_ATOMIC_REQUEST;
+    return v;
 }
 
 static struct verdict rx_atomic_response(struct rdmap_stream *st, struct rdmap_rx_event *ev)
@@ -263,8 +256,8 @@ static struct verdict rx_atomic_response(struct rdmap_stream *st, struct rdmap_r
         return v;
     }
     rdmap_atomic_response_unpack(header, &resp);
-    const struct rdmap_read *r = orq_head(st, true);
-    if (r == NULL || r->atomic.id != resp.id) {
+    const struct rdmap_open *r = orq_head(st, true);
+    if (r == NULL || r->msn != resp.id) {
         return operation_fault(RDMAP_OP_OPCODE); /* RFC 7306 sec 5.2.2: invalid */
     }
     ddp_rx_advance(&st->rx, &ev->seg);

@@ -7,8 +7,10 @@
 void rdmap_stream_init(struct rdmap_stream *st, const struct rdmap_cfg *cfg)
 {
     *st = (struct rdmap_stream){
-        .orq = {.v = cfg->orq, .cap = cfg->ord},
-        .irq = {.v = cfg->irq, .cap = cfg->ird},
+        .open = cfg->open,
+        .asked = cfg->asked,
+        .orq = {.cap = cfg->ord},
+        .irq = {.cap = cfg->ird},
         .pd = cfg->pd,
         .id = cfg->id,
         .ext = cfg->ext,
@@ -21,38 +23,32 @@ void rdmap_stream_init(struct rdmap_stream *st, const struct rdmap_cfg *cfg)
 
 /* --- read queues --- */
 
-struct rdmap_read *rdmap_readq_add(struct rdmap_readq *q)
+bool rdmap_ring_add(struct rdmap_ring *r, uint32_t *place)
 {
-    if (q->cnt >= q->cap) {
-        return NULL;
+    if (r->cnt >= r->cap) {
+        return false;
     }
-    uint32_t at = q->cnt < q->cap - q->head ? q->head + q->cnt : q->cnt - (q->cap - q->head);
-    q->cnt++;
-    q->v[at] = (struct rdmap_read){.done = 0};
-    return &q->v[at];
+    *place = r->cnt < r->cap - r->head ? r->head + r->cnt : r->cnt - (r->cap - r->head);
+    r->cnt++;
+    return true;
 }
 
-static struct rdmap_read *readq_head(const struct rdmap_readq *q)
+static void ring_pop(struct rdmap_ring *r)
 {
-    return q->cnt > 0 ? &q->v[q->head] : NULL;
-}
-
-static void readq_pop(struct rdmap_readq *q)
-{
-    if (q->cnt > 0) {
-        q->head = q->head + 1 < q->cap ? q->head + 1 : 0;
-        q->cnt--;
+    if (r->cnt > 0) {
+        r->head = r->head + 1 < r->cap ? r->head + 1 : 0;
+        r->cnt--;
     }
 }
 
-struct rdmap_read *rdmap_orq_head(struct rdmap_stream *st)
+struct rdmap_open *rdmap_orq_head(struct rdmap_stream *st)
 {
-    return readq_head(&st->orq);
+    return st->orq.cnt > 0 ? &st->open[st->orq.head] : NULL;
 }
 
 void rdmap_orq_pop(struct rdmap_stream *st)
 {
-    readq_pop(&st->orq);
+    ring_pop(&st->orq);
 }
 
 bool rdmap_orq_room(const struct rdmap_stream *st)
@@ -65,14 +61,14 @@ bool rdmap_irq_pending(const struct rdmap_stream *st)
     return st->irq.cnt > 0;
 }
 
-const struct rdmap_read *rdmap_irq_head(const struct rdmap_stream *st)
+const struct rdmap_asked *rdmap_irq_head(const struct rdmap_stream *st)
 {
-    return readq_head(&st->irq);
+    return st->irq.cnt > 0 ? &st->asked[st->irq.head] : NULL;
 }
 
 void rdmap_irq_pop(struct rdmap_stream *st)
 {
-    readq_pop(&st->irq);
+    ring_pop(&st->irq);
 }
 
 /* --- messages --- */
@@ -98,33 +94,34 @@ void rdmap_tx_write(struct rdmap_stream *st, uint32_t stag, uint64_t to, uint32_
         .tagged = true, .ulp = rdmap_control(RDMAP_WRITE), .stag = stag, .to = to, .len = len};
 }
 
-void rdmap_tx_read(struct rdmap_stream *st, const struct rdmap_read_request *req, uint64_t user,
+static void note_open(struct rdmap_stream *st, const struct rdmap_open *r)
+{
+    uint32_t place;
+    if (rdmap_ring_add(&st->orq, &place)) {
+        st->open[place] = *r;
+    }
+}
+
+void rdmap_tx_read(struct rdmap_stream *st, const struct rdmap_read_request *req, uint32_t user,
                    struct ddp_msg *msg, uint8_t payload[RDMAP_READ_REQUEST_LEN])
 {
     *msg = untagged(st, RDMAP_READ_REQUEST, DDP_QN_REQUEST, RDMAP_READ_REQUEST_LEN);
     rdmap_read_request_pack(req, payload);
-    struct rdmap_read *r = rdmap_readq_add(&st->orq);
-    if (r != NULL) {
-        r->req = *req;
-        r->msn = msg->msn;
-        r->user = user;
-    }
+    note_open(st, &(struct rdmap_open){.sink_to = req->sink_to,
+                                       .sink_stag = req->sink_stag,
+                                       .len = req->len,
+                                       .msn = msg->msn,
+                                       .user = user});
 }
 
-void rdmap_tx_atomic(struct rdmap_stream *st, const struct rdmap_atomic_request *req, uint64_t user,
+void rdmap_tx_atomic(struct rdmap_stream *st, const struct rdmap_atomic_request *req, uint32_t user,
                      struct ddp_msg *msg, uint8_t payload[RDMAP_ATOMIC_REQUEST_LEN])
 {
     *msg = untagged(st, RDMAP_ATOMIC_REQUEST, DDP_QN_REQUEST, RDMAP_ATOMIC_REQUEST_LEN);
     struct rdmap_atomic_request named = *req;
     named.id = msg->msn; /* as good as any: no two that are open have the same */
     rdmap_atomic_request_pack(&named, payload);
-    struct rdmap_read *r = rdmap_readq_add(&st->orq);
-    if (r != NULL) {
-        r->is_atomic = true;
-        r->atomic = named;
-        r->msn = msg->msn;
-        r->user = user;
-    }
+    note_open(st, &(struct rdmap_open){.is_atomic = true, .msn = msg->msn, .user = user});
 }
 
 void rdmap_tx_immediate(struct rdmap_stream *st, bool solicited, uint64_t value,
@@ -136,7 +133,7 @@ void rdmap_tx_immediate(struct rdmap_stream *st, bool solicited, uint64_t value,
 }
 
 /* The request at the head of irq cannot be answered: its DDP header goes with the Terminate. */
-static void fail_head(struct rdmap_stream *st, const struct rdmap_read *r, struct verdict v)
+static void fail_head(struct rdmap_stream *st, const struct rdmap_asked *r, struct verdict v)
 {
     uint32_t header = r->is_atomic ? RDMAP_ATOMIC_REQUEST_LEN : RDMAP_READ_REQUEST_LEN;
     st->dead = true;
@@ -146,13 +143,21 @@ static void fail_head(struct rdmap_stream *st, const struct rdmap_read *r, struc
     memcpy(st->cause.ddp, r->ddp, DDP_UNTAGGED_LEN);
 }
 
+/* The head of irq if it is of that kind and may still be answered. */
+static const struct rdmap_asked *due(const struct rdmap_stream *st, bool atomic)
+{
+    const struct rdmap_asked *r = rdmap_irq_head(st);
+    return !st->dead && r != NULL && r->is_atomic == atomic ? r : NULL;
+}
+
 void rdmap_fail_response(struct rdmap_stream *st, enum ddp_mem_fault fault, uint32_t done)
 {
-    const struct rdmap_read *r = readq_head(&st->irq);
-    if (st->dead || r == NULL || r->is_atomic) {
+    const struct rdmap_asked *r = due(st, false);
+    if (r == NULL) {
         return;
     }
-    struct rdmap_read_request rest = r->req;
+    struct rdmap_read_request rest;
+    rdmap_read_request_unpack(r->header, &rest);
     rest.sink_to += done;
     rest.src_to += done;
     rest.len -= min_u32(done, rest.len);
@@ -163,14 +168,14 @@ void rdmap_fail_response(struct rdmap_stream *st, enum ddp_mem_fault fault, uint
 
 /* The memory of an Atomic; NULL, and the stream dead, when it is not one that may be changed. */
 static uint8_t *atomic_memory(struct rdmap_stream *st, const struct ddp_mem_table *mem,
-                              const struct rdmap_read *r)
+                              const struct rdmap_atomic_request *req)
 {
     struct mspan word;
-    enum ddp_mem_fault f =
-        ddp_mem_check(mem,
-                      &(struct ddp_access){r->atomic.stag, r->atomic.to, sizeof(uint64_t),
-                                           DDP_REMOTE_ATOMIC, st->pd, st->id},
-                      &word);
+    const struct rdmap_asked *r = rdmap_irq_head(st);
+    enum ddp_mem_fault f = ddp_mem_check(mem,
+                                         &(struct ddp_access){req->stag, req->to, sizeof(uint64_t),
+                                                              DDP_REMOTE_ATOMIC, st->pd, st->id},
+                                         &word);
     if (f != DDP_MEM_OK) {
         fail_head(st, r, ddp_mem_verdict_read(f));
         return NULL;
@@ -187,16 +192,18 @@ static uint8_t *atomic_memory(struct rdmap_stream *st, const struct ddp_mem_tabl
 bool rdmap_tx_atomic_response(struct rdmap_stream *st, const struct ddp_mem_table *mem,
                               struct ddp_msg *msg, uint8_t payload[RDMAP_ATOMIC_RESPONSE_LEN])
 {
-    const struct rdmap_read *r = readq_head(&st->irq);
-    uint8_t *word = NULL;
-    if (!st->dead && r != NULL && r->is_atomic) {
-        word = atomic_memory(st, mem, r);
+    const struct rdmap_asked *r = due(st, true);
+    if (r == NULL) {
+        return false;
     }
+    struct rdmap_atomic_request req;
+    rdmap_atomic_request_unpack(r->header, &req);
+    uint8_t *word = atomic_memory(st, mem, &req);
     if (word == NULL) {
         return false;
     }
-    struct rdmap_atomic_response resp = {.id = r->atomic.id,
-                                         .original = rdmap_atomic_execute(&r->atomic, word)};
+    struct rdmap_atomic_response resp = {.id = req.id,
+                                         .original = rdmap_atomic_execute(&req, word)};
     rdmap_atomic_response_pack(&resp, payload);
     *msg = untagged(st, RDMAP_ATOMIC_RESPONSE, DDP_QN_ATOMIC, RDMAP_ATOMIC_RESPONSE_LEN);
     return true;
@@ -205,18 +212,19 @@ bool rdmap_tx_atomic_response(struct rdmap_stream *st, const struct ddp_mem_tabl
 bool rdmap_tx_response(struct rdmap_stream *st, const struct ddp_mem_table *mem,
                        struct ddp_msg *msg, struct mspan *src)
 {
-    const struct rdmap_read *r = readq_head(&st->irq);
-    if (st->dead || r == NULL || r->is_atomic) {
+    const struct rdmap_asked *r = due(st, false);
+    if (r == NULL) {
         return false;
     }
+    struct rdmap_read_request req;
+    rdmap_read_request_unpack(r->header, &req);
     *src = (struct mspan){NULL, 0};
     /* A Read of nothing reads from anywhere (RFC 5040 sec 5.2.1). */
-    if (r->req.len > 0) {
-        enum ddp_mem_fault f =
-            ddp_mem_check(mem,
-                          &(struct ddp_access){r->req.src_stag, r->req.src_to, r->req.len,
-                                               DDP_REMOTE_READ, st->pd, st->id},
-                          src);
+    if (req.len > 0) {
+        enum ddp_mem_fault f = ddp_mem_check(mem,
+                                             &(struct ddp_access){req.src_stag, req.src_to, req.len,
+                                                                  DDP_REMOTE_READ, st->pd, st->id},
+                                             src);
         if (f != DDP_MEM_OK) {
             rdmap_fail_response(st, f, 0);
             return false;
@@ -225,9 +233,9 @@ bool rdmap_tx_response(struct rdmap_stream *st, const struct ddp_mem_table *mem,
     *msg = (struct ddp_msg){
         .tagged = true,
         .ulp = rdmap_control(RDMAP_READ_RESPONSE),
-        .stag = r->req.sink_stag,
-        .to = r->req.sink_to,
-        .len = r->req.len,
+        .stag = req.sink_stag,
+        .to = req.sink_to,
+        .len = req.len,
     };
     return true;
 }

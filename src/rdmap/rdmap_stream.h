@@ -10,36 +10,42 @@
 #include "rdmap/rdmap_hdr.h"
 #include "rdmap/rdmap_term.h"
 
-/* A Read or an Atomic: at the initiator one that awaits its response, at the responder one to be
- * answered. They share the queues and with them ORD and IRD (RFC 7306 sec 5.2). */
-struct rdmap_read {
+/* Reads and Atomics share their queues and with them ORD and IRD (RFC 7306 sec 5.2). */
+
+/* One of ours, which awaits its response. */
+struct rdmap_open {
+    uint64_t sink_to; /* of a Read */
+    uint32_t sink_stag, len;
+    uint32_t done; /* octets placed so far */
+    uint32_t msn;  /* of the request; an Atomic's identifier is the same */
+    uint32_t user; /* the caller's mark */
     bool is_atomic;
-    union {
-        struct rdmap_read_request req;
-        struct rdmap_atomic_request atomic;
-    };
-    uint32_t done;                 /* initiator, Read: octets placed so far */
-    uint32_t msn;                  /* of the request */
-    uint64_t user;                 /* initiator: the caller's mark */
-    uint8_t ddp[DDP_UNTAGGED_LEN]; /* responder: the request's DDP header, for a Terminate */
 };
 
-/* Fixed ring of Reads over the caller's array. */
-struct rdmap_readq {
-    struct rdmap_read *v;
+/* One of the peer's, to be answered: what has come, as it came, since most connections have room for many
+ * and need few. */
+struct rdmap_asked {
+    bool is_atomic;
+    uint8_t ddp[DDP_UNTAGGED_LEN];
+    uint8_t header[RDMAP_ATOMIC_REQUEST_LEN]; /* of a Read Request: less */
+};
+
+/* Places of a fixed array that are in use. */
+struct rdmap_ring {
     uint32_t cap, head, cnt;
 };
 
 struct rdmap_stream {
     struct ddp_rx rx;
-    uint32_t tx_msn[DDP_QNS]; /* next MSN to send */
-    struct rdmap_readq orq;   /* our Reads and Atomics, cap = ORD */
-    struct rdmap_readq irq;   /* the peer's, cap = IRD */
-    uint32_t pd, id;          /* for the STag table */
-    bool ext;                 /* RFC 7306 */
-    bool no_recv;             /* rdmap_rx_no_recv() was called for the Send that is due */
-    uint8_t send_ulp;         /* control octet and Invalidate STag of the open Send message, */
-    uint32_t send_inv;        /* taken from its first segment */
+    uint32_t tx_msn[DDP_QNS];   /* next MSN to send */
+    struct rdmap_open *open;    /* our Reads and Atomics, places by orq */
+    struct rdmap_asked *asked;  /* the peer's, places by irq */
+    struct rdmap_ring orq, irq; /* cap: how many may be open: ORD, IRD */
+    uint32_t pd, id;            /* for the STag table */
+    bool ext;                   /* RFC 7306 */
+    bool no_recv;               /* rdmap_rx_no_recv() was called for the Send that is due */
+    uint8_t send_ulp;           /* control octet and Invalidate STag of the open Send message, */
+    uint32_t send_inv;          /* taken from its first segment */
     bool dead;                /* an error was found or a Terminate came: no more input is judged */
     struct verdict fault;     /* the first error found here, once dead */
     struct rdmap_cause cause; /* of it */
@@ -50,14 +56,15 @@ struct rdmap_stream {
 struct rdmap_cfg {
     uint32_t pd, id;
     bool ext; /* RFC 7306 */
-    struct rdmap_read *orq, *irq;
-    uint32_t ord, ird; /* entries of orq and irq */
+    struct rdmap_open *open;
+    struct rdmap_asked *asked;
+    uint32_t ord, ird; /* entries of open and asked */
 };
 
 void rdmap_stream_init(struct rdmap_stream *st, const struct rdmap_cfg *cfg);
 
-/* The next free place of a ring, counted in; NULL when it is full. */
-struct rdmap_read *rdmap_readq_add(struct rdmap_readq *q);
+/* The next free place, counted in. False: none is. */
+bool rdmap_ring_add(struct rdmap_ring *r, uint32_t *place);
 
 enum rdmap_rx_kind {
     /* Taken care of (zero-length Write segment), or dropped since the stream is dead. */
@@ -129,7 +136,7 @@ bool rdmap_rx_in_send(const struct rdmap_stream *st);
 
 /* --- sending --- */
 
-struct rdmap_read *rdmap_orq_head(struct rdmap_stream *st);
+struct rdmap_open *rdmap_orq_head(struct rdmap_stream *st);
 void rdmap_orq_pop(struct rdmap_stream *st);
 bool rdmap_orq_room(const struct rdmap_stream *st);
 
@@ -140,11 +147,11 @@ void rdmap_tx_write(struct rdmap_stream *st, uint32_t stag, uint64_t to, uint32_
                     struct ddp_msg *msg);
 
 /* A Read Request: enters it into orq (which has room) and writes its 28 octets of payload. */
-void rdmap_tx_read(struct rdmap_stream *st, const struct rdmap_read_request *req, uint64_t user,
+void rdmap_tx_read(struct rdmap_stream *st, const struct rdmap_read_request *req, uint32_t user,
                    struct ddp_msg *msg, uint8_t payload[RDMAP_READ_REQUEST_LEN]);
 
 /* The same for an Atomic Request; r->id is chosen here. */
-void rdmap_tx_atomic(struct rdmap_stream *st, const struct rdmap_atomic_request *r, uint64_t user,
+void rdmap_tx_atomic(struct rdmap_stream *st, const struct rdmap_atomic_request *r, uint32_t user,
                      struct ddp_msg *msg, uint8_t payload[RDMAP_ATOMIC_REQUEST_LEN]);
 
 /* Immediate Data, with Solicited Event or without: the number goes out big-endian. */
@@ -152,7 +159,7 @@ void rdmap_tx_immediate(struct rdmap_stream *st, bool solicited, uint64_t value,
                         struct ddp_msg *msg, uint8_t payload[RDMAP_IMMEDIATE_LEN]);
 
 /* The request whose response is due; NULL: none. */
-const struct rdmap_read *rdmap_irq_head(const struct rdmap_stream *st);
+const struct rdmap_asked *rdmap_irq_head(const struct rdmap_stream *st);
 
 /* The Read Response that is due (a Read at the head of irq): checks the source in the table first. On a fault
  * st->fault and cause are set as for a received error, false. On true *src is the memory to send

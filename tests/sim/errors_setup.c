@@ -215,7 +215,8 @@ static void test_no_rtr_in_common(void **state)
 
 /* --- failures at this end --- */
 
-static const size_t needed[] = {sizeof(struct rdmap_read), sizeof(struct cm_event)};
+static const size_t needed[] = {sizeof(struct rdmap_open), sizeof(struct rdmap_asked),
+                                sizeof(struct cm_event)};
 
 /* The Reply was good, but the Initiator cannot go on.
  * proves: ECM-6581-8-02 ECM-6581-9.3-01 REG-6580-3.3-01 */

@@ -416,7 +416,7 @@ static struct rdmap_rx_event feed_answer(struct kit *k, uint32_t msn, uint32_t i
     return kit_feed(k, ulpdu, sizeof ulpdu);
 }
 
-static uint32_t ask(struct kit *k, uint64_t user)
+static uint32_t ask(struct kit *k, uint32_t user)
 {
     struct ddp_msg m;
     uint8_t payload[RDMAP_ATOMIC_REQUEST_LEN];
@@ -507,7 +507,7 @@ static void any_flipped_bit(void **state)
             uint8_t payload[RDMAP_ATOMIC_RESPONSE_LEN];
             kit_init_ext(&k, 1);
             ask(&k, 1);
-            k.orq[0].atomic.id = 0x01020304;
+            k.open[0].msn = 0x01020304;
             ulpdu[bit / 8] ^= (uint8_t)(1 << bit % 8);
             struct rdmap_rx_event ev = kit_feed(&k, ulpdu, n);
             ulpdu[bit / 8] ^= (uint8_t)(1 << bit % 8);

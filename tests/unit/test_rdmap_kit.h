@@ -37,7 +37,8 @@ struct kit {
     struct ddp_mem_table mem;
     struct ddp_mem *slot[64];
     uint32_t recent[4];
-    struct rdmap_read orq[KIT_QUEUE], irq[KIT_QUEUE];
+    struct rdmap_open open[KIT_QUEUE];
+    struct rdmap_asked asked[KIT_QUEUE];
     struct kit_region r[KIT_REGIONS];
     uint32_t regions;
     uint8_t *recv; /* the receive buffer, recv_len octets and a zone */
@@ -54,9 +55,9 @@ static inline void kit_init(struct kit *k, uint32_t recv_len, uint32_t ird)
     ddp_mem_table_init(&k->mem, k->slot, ARRAY_LEN(k->slot), k->recent, ARRAY_LEN(k->recent));
     rdmap_stream_init(&k->st, &(struct rdmap_cfg){.pd = KIT_PD,
                                                   .id = KIT_STREAM,
-                                                  .orq = k->orq,
+                                                  .open = k->open,
                                                   .ord = KIT_QUEUE,
-                                                  .irq = k->irq,
+                                                  .asked = k->asked,
                                                   .ird = ird});
     k->recv = malloc(recv_len + KIT_ZONE);
     assert_non_null(k->recv);
@@ -167,9 +168,9 @@ static inline void kit_init_ext(struct kit *k, uint32_t ird)
     rdmap_stream_init(&k->st, &(struct rdmap_cfg){.pd = KIT_PD,
                                                   .id = KIT_STREAM,
                                                   .ext = true,
-                                                  .orq = k->orq,
+                                                  .open = k->open,
                                                   .ord = KIT_QUEUE,
-                                                  .irq = k->irq,
+                                                  .asked = k->asked,
                                                   .ird = ird});
     struct ddp_mem *m = kit_region(k, KIT_WORDS);
     const uint64_t a = 41, b = 0x5555666677778888;

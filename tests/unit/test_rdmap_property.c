@@ -122,8 +122,8 @@ static struct ddp_hdr random_hdr(const struct kit *k)
                         .msn = pick(20) > 0 && qn < DDP_QNS ? k->st.rx.q[qn].msn : pick(4),
                         .mo = pick(20) > 0 && qn < DDP_QNS ? k->st.rx.q[qn].mo : pick(2000)};
     if (h.stag == 0xb602 && k->st.orq.cnt > 0) {
-        const struct rdmap_read *r = &k->st.orq.v[k->st.orq.head];
-        h.to = r->req.sink_to + r->done;
+        const struct rdmap_open *r = &k->st.open[k->st.orq.head];
+        h.to = r->sink_to + r->done;
         h.ulp = 0x42;
     }
     return h;

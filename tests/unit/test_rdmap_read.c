@@ -172,14 +172,14 @@ static void read_request_is_queued(void **state)
                          "0000000000002000000010000000c7030000000000003000");
     assert_int_equal(ev.kind, RDMAP_RX_READ_REQUEST);
     assert_int_equal(k.st.irq.cnt, 1);
-    const struct rdmap_read *r = &k.st.irq.v[k.st.irq.head];
-    assert_int_equal(r->msn, 1);
-    assert_int_equal(r->done, 0);
-    assert_int_equal(r->req.sink_stag, 0xb602);
-    assert_true(r->req.sink_to == 0x2000);
-    assert_int_equal(r->req.len, 0x1000);
-    assert_int_equal(r->req.src_stag, 0xc703);
-    assert_true(r->req.src_to == 0x3000);
+    struct rdmap_read_request r;
+    assert_false(rdmap_irq_head(&k.st)->is_atomic);
+    rdmap_read_request_unpack(rdmap_irq_head(&k.st)->header, &r);
+    assert_int_equal(r.sink_stag, 0xb602);
+    assert_true(r.sink_to == 0x2000);
+    assert_int_equal(r.len, 0x1000);
+    assert_int_equal(r.src_stag, 0xc703);
+    assert_true(r.src_to == 0x3000);
     assert_int_equal(k.recvs, 1000);
     kit_free(&k);
 }

@@ -130,20 +130,20 @@ static void ord_limits_the_queue(void **state)
     (void)state;
     for (uint32_t ord = 0; ord < 5; ord++) {
         struct rdmap_stream st;
-        struct rdmap_read orq[5];
-        rdmap_stream_init(&st, &(struct rdmap_cfg){.pd = 1, .id = 1, .orq = orq, .ord = ord});
+        struct rdmap_open open[5];
+        rdmap_stream_init(&st, &(struct rdmap_cfg){.pd = 1, .id = 1, .open = open, .ord = ord});
         struct ddp_msg m;
         uint8_t payload[RDMAP_READ_REQUEST_LEN];
-        uint64_t put = 0, got = 0;
+        uint32_t put = 0, got = 0;
         for (uint32_t round = 0; round < 50; round++) {
             while (rdmap_orq_room(&st)) {
-                const struct rdmap_read_request r = {.len = (uint32_t)put};
+                const struct rdmap_read_request r = {.len = put};
                 rdmap_tx_read(&st, &r, put++, &m, payload);
             }
             assert_int_equal(put - got, ord);
             for (uint32_t i = 0; i < ord && i <= round % 4; i++) {
                 assert_true(rdmap_orq_head(&st)->user == got);
-                assert_int_equal(rdmap_orq_head(&st)->req.len, got);
+                assert_int_equal(rdmap_orq_head(&st)->len, got);
                 got++;
                 rdmap_orq_pop(&st);
             }
