@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Vector files (docs/vectors.md): reading them, asking for values, and saying what is wrong where. */
+/* Byte vectors (docs/vectors.md): asking for values, and saying what is wrong where. */
 #ifndef UIW_TESTS_VEC_H
 #define UIW_TESTS_VEC_H
 
@@ -8,40 +8,34 @@
 #include "base/base.h"
 #include "base/cursor.h"
 #include "base/verdict.h"
+#include "script.h"
 
-enum { VEC_BYTES = 70000, VEC_EVENTS = 40, VEC_ARGS = 24 };
+enum { VEC_BYTES = 70000, VEC_EVENTS = 40 };
 
-/* One `!` or `cfg` line. Arguments without a key have the key "". */
+/* One `!` or `cfg` line. Its first word says what it is; the arguments are those behind it. */
 struct vec_line {
+    const struct script_line *l;
     unsigned line;
-    char *text; /* owned; the pointers below point into it */
     const char *what;
-    struct {
-        const char *key, *val;
-        bool used;
-    } arg[VEC_ARGS];
-    unsigned cnt;
+    bool used[SCRIPT_ARGS];
 };
 
 struct vec {
-    const char *file;
-    unsigned line; /* of the vector line */
-    char name[64]; /* id and name */
+    const struct script *s;
     struct vec_line cfg;
     struct vec_line ev[VEC_EVENTS];
     unsigned ev_cnt;
     bool build; /* octets came by `=` */
     uint32_t n;
-    uint8_t bytes[VEC_BYTES];
+    const uint8_t *bytes;
     const char *how; /* in which way it is being run, for messages */
     uint32_t cut;
     unsigned runs, faults;
 };
 
-/* Reads the next vector of f; *line counts lines. False at the end of the file. Faults of the file
- * itself are reported and counted in v->faults. */
-bool vec_read(FILE *f, const char *file, unsigned *line, struct vec *v);
-void vec_free(struct vec *v);
+/* The byte vector of s, which must live as long. Faults of the file are reported and counted in
+ * v->faults. */
+void vec_begin(struct vec *v, const struct script *s);
 
 /* Reports "file:line: vector: ..." and counts it. */
 void vec_fail(struct vec *v, unsigned line, const char *fmt, ...)
@@ -52,6 +46,7 @@ bool vec_has(const struct vec_line *l, const char *key);
 /* The values of a line; def when the key is missing, a complaint when it makes no sense. The first
  * argument without a key is asked for by "". */
 const char *vec_word(struct vec_line *l, const char *key, const char *def);
+const char *vec_plain(struct vec_line *l, unsigned i, const char *def); /* the i-th without a key */
 uint64_t vec_num(struct vec *v, struct vec_line *l, const char *key, uint64_t def);
 struct verdict vec_verdict(struct vec *v, struct vec_line *l, const char *key);
 /* Octets of a value, or of all values without a key; returns how many, at most max. */

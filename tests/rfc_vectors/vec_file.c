@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Vector files: lines to struct vec, values out of lines. */
+/* Byte vectors: values out of lines, comparisons, cuts. */
 #include "vec.h"
 
 #include <ctype.h>
@@ -9,12 +9,10 @@
 
 #include "octets.h"
 
-static const char blanks[] = " \t\r\n";
-
 void vec_fail(struct vec *v, unsigned line, const char *fmt, ...)
 {
     v->faults++;
-    printf("%s:%u: %s: ", v->file, line, v->name);
+    printf("%s:%u: %s %s: ", v->s->path, line, v->s->id, v->s->name);
     if (v->how != NULL) {
         printf("%s", v->how);
         printf(v->cut > 0 ? " %u: " : ": ", v->cut);
@@ -26,155 +24,36 @@ void vec_fail(struct vec *v, unsigned line, const char *fmt, ...)
     printf("\n");
 }
 
-/* --- reading --- */
+/* --- beginning --- */
 
-static void split(struct vec *v, struct vec_line *l, unsigned line, char *rest)
+static void begin_line(struct vec *v, struct vec_line *l, const struct script_line *from)
 {
-    *l = (struct vec_line){.line = line, .text = strdup(rest), .what = ""};
-    char *save = NULL;
-    char *word = l->text != NULL ? strtok_r(l->text, blanks, &save) : NULL;
-    if (word == NULL) {
-        vec_fail(v, line, "nothing follows");
+    bool named = from->cnt > 0 && from->arg[0].key[0] == 0;
+    *l = (struct vec_line){.l = from, .line = from->line, .what = named ? from->arg[0].val : ""};
+    if (!named) {
+        vec_fail(v, from->line, "nothing follows");
+    }
+}
+
+void vec_begin(struct vec *v, const struct script *s)
+{
+    *v = (struct vec){.s = s, .build = s->build, .n = s->n, .bytes = s->octets};
+    if (s->fault[0] != 0) {
+        printf("%s\n", s->fault);
+        v->faults++;
         return;
     }
-    l->what = word;
-    while ((word = strtok_r(NULL, blanks, &save)) != NULL) {
-        if (l->cnt == VEC_ARGS) {
-            vec_fail(v, line, "more than %d arguments", VEC_ARGS);
-            return;
-        }
-        char *eq = strchr(word, '=');
-        l->arg[l->cnt].key = eq != NULL ? word : "";
-        l->arg[l->cnt].val = eq != NULL ? eq + 1 : word;
-        if (eq != NULL) {
-            *eq = 0;
-        }
-        l->cnt++;
+    if (s->cfg.text == NULL || s->seen_cnt == 0) {
+        vec_fail(v, 1, "no %s line", s->cfg.text == NULL ? "cfg" : "!");
+        return;
     }
-}
-
-static void add_octets(struct vec *v, unsigned line, bool build, char *rest)
-{
-    if (v->n > 0 && v->build != build) {
-        vec_fail(v, line, "both = and < in one vector");
+    if (s->seen_cnt > VEC_EVENTS || s->n > VEC_BYTES) {
+        vec_fail(v, 1, "more than %d events, or than %d octets", VEC_EVENTS, VEC_BYTES);
+        return;
     }
-    v->build = build;
-    char *save = NULL;
-    for (char *w = strtok_r(rest, blanks, &save); w != NULL; w = strtok_r(NULL, blanks, &save)) {
-        int64_t n = octets_group(w, v->bytes + v->n, VEC_BYTES - v->n);
-        if (n < 0) {
-            vec_fail(v, line, "bad octets '%s'", w);
-            return;
-        }
-        v->n += (uint32_t)n;
-    }
-}
-
-/* For people, for the tables, or for the player. */
-static bool says_nothing_here(const char *word)
-{
-    static const char *const words[] = {"text", "proves", "answer", "level", "base", "cut"};
-    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
-        if (strcmp(words[i], word) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void add_line(struct vec *v, unsigned line, const char *word, char *rest)
-{
-    if (strcmp(word, "!") == 0) {
-        if (v->ev_cnt == VEC_EVENTS) {
-            vec_fail(v, line, "more than %d events", VEC_EVENTS);
-        } else {
-            split(v, &v->ev[v->ev_cnt++], line, rest);
-        }
-    } else if (strcmp(word, "cfg") == 0) {
-        if (v->cfg.text != NULL) {
-            vec_fail(v, line, "second cfg line");
-        } else {
-            split(v, &v->cfg, line, rest);
-        }
-    } else if (strcmp(word, "=") == 0 || strcmp(word, "<") == 0) {
-        add_octets(v, line, word[0] == '=', rest);
-    } else if (!says_nothing_here(word)) {
-        vec_fail(v, line, "unknown line '%s'", word);
-    }
-}
-
-/* The vector line: id and name become one text. */
-static void begin(struct vec *v, const char *file, unsigned line, const char *rest)
-{
-    v->file = file;
-    v->line = line;
-    char id[24] = "", name[36] = "";
-    int got = sscanf(rest, "%23s %35s", id, name);
-    snprintf(v->name, sizeof v->name, "%s %s", id, name);
-    if (got != 2) {
-        vec_fail(v, line, "want: vector ID NAME");
-    }
-}
-
-static void check_whole(struct vec *v)
-{
-    if (v->cfg.text == NULL) {
-        vec_fail(v, v->line, "no cfg line");
-    }
-    if (v->ev_cnt == 0) {
-        vec_fail(v, v->line, "no ! line");
-    }
-}
-
-bool vec_read(FILE *f, const char *file, unsigned *line, struct vec *v)
-{
-    memset(v, 0, sizeof *v);
-    v->file = file;
-    strcpy(v->name, "-");
-    char *text = NULL;
-    size_t size = 0;
-    bool begun = false, play = false;
-    long here = ftell(f);
-    while (getline(&text, &size, f) >= 0) {
-        ++*line;
-        char word[16] = "";
-        int end = 0;
-        if (sscanf(text, "%15s%n", word, &end) == 1 && word[0] != '#') {
-            bool is_new = strcmp(word, "vector") == 0;
-            if (is_new && begun) {
-                /* the next one's: to be read again */
-                fseek(f, here, SEEK_SET);
-                --*line;
-                break;
-            }
-            if (is_new) {
-                begun = true;
-                play = false;
-                begin(v, file, *line, text + end);
-            } else if (strcmp(word, "play") == 0) {
-                play = true; /* the rest is the player's */
-            } else if (begun && !play) {
-                add_line(v, *line, word, text + end);
-            } else if (!begun && strcmp(word, "scenario") == 0) {
-                break;
-            } else if (!begun) {
-                vec_fail(v, *line, "'%s' before the first vector line", word);
-            }
-        }
-        here = ftell(f);
-    }
-    free(text);
-    if (begun) {
-        check_whole(v);
-    }
-    return begun;
-}
-
-void vec_free(struct vec *v)
-{
-    free(v->cfg.text);
-    for (unsigned i = 0; i < v->ev_cnt; i++) {
-        free(v->ev[i].text);
+    begin_line(v, &v->cfg, &s->cfg);
+    for (; v->ev_cnt < s->seen_cnt; v->ev_cnt++) {
+        begin_line(v, &v->ev[v->ev_cnt], &s->seen[v->ev_cnt]);
     }
 }
 
@@ -187,23 +66,31 @@ bool vec_is(const struct vec_line *l, const char *what)
 
 bool vec_has(const struct vec_line *l, const char *key)
 {
-    for (unsigned i = 0; i < l->cnt; i++) {
-        if (strcmp(l->arg[i].key, key) == 0) {
-            return true;
+    return script_has(l->l, key);
+}
+
+/* The i-th argument with that key; the first word of the line is none. */
+static const char *argument(struct vec_line *l, const char *key, unsigned i)
+{
+    for (unsigned k = 1; k < l->l->cnt; k++) {
+        if (strcmp(l->l->arg[k].key, key) == 0 && i-- == 0) {
+            l->used[k] = true;
+            return l->l->arg[k].val;
         }
     }
-    return false;
+    return NULL;
 }
 
 const char *vec_word(struct vec_line *l, const char *key, const char *def)
 {
-    for (unsigned i = 0; i < l->cnt; i++) {
-        if (strcmp(l->arg[i].key, key) == 0) {
-            l->arg[i].used = true;
-            return l->arg[i].val;
-        }
-    }
-    return def;
+    const char *s = argument(l, key, 0);
+    return s != NULL ? s : def;
+}
+
+const char *vec_plain(struct vec_line *l, unsigned i, const char *def)
+{
+    const char *s = argument(l, "", i);
+    return s != NULL ? s : def;
 }
 
 uint64_t vec_num(struct vec *v, struct vec_line *l, const char *key, uint64_t def)
@@ -240,16 +127,14 @@ struct verdict vec_verdict(struct vec *v, struct vec_line *l, const char *key)
 uint32_t vec_octets(struct vec *v, struct vec_line *l, const char *key, uint8_t *out, uint32_t max)
 {
     uint32_t n = 0;
-    for (unsigned i = 0; i < l->cnt; i++) {
-        if (strcmp(l->arg[i].key, key) == 0) {
-            l->arg[i].used = true;
-            int64_t got = octets_group(l->arg[i].val, out + n, max - n);
-            if (got < 0) {
-                vec_fail(v, l->line, "bad octets '%s'", l->arg[i].val);
-                return n;
-            }
-            n += (uint32_t)got;
+    const char *s;
+    for (unsigned i = 0; (s = argument(l, key, i)) != NULL; i++) {
+        int64_t got = octets_group(s, out + n, max - n);
+        if (got < 0) {
+            vec_fail(v, l->line, "bad octets '%s'", s);
+            return n;
         }
+        n += (uint32_t)got;
     }
     return n;
 }
@@ -293,10 +178,11 @@ bool vec_want_octets(struct vec *v, unsigned line, struct span want, struct span
 
 static void unused_in(struct vec *v, const struct vec_line *l)
 {
-    for (unsigned i = 0; i < l->cnt; i++) {
-        if (!l->arg[i].used) {
-            vec_fail(v, l->line, "'%s%s%s' means nothing in '%s'", l->arg[i].key,
-                     l->arg[i].key[0] != 0 ? "=" : "", l->arg[i].val, l->what);
+    for (unsigned i = 1; i < l->l->cnt; i++) {
+        const struct script_arg *a = &l->l->arg[i];
+        if (!l->used[i]) {
+            vec_fail(v, l->line, "'%s%s%s' means nothing in '%s'", a->key,
+                     a->key[0] != 0 ? "=" : "", a->val, l->what);
         }
     }
 }

@@ -147,7 +147,7 @@ static void parse_prefix(struct vec *v, struct cursor in)
     enum mpa_parse res = mpa_frame_unpack(&in, we_initiate(v), &f, &why);
     if (have < due) {
         if (res != MPA_PARSE_MORE || in.left != have) {
-            vec_fail(v, v->line, "%u octets are no frame yet, but were taken for one", have);
+            vec_fail(v, 1, "%u octets are no frame yet, but were taken for one", have);
         }
     } else if (frame != NULL) {
         if (res != MPA_PARSE_OK || in.left != have - due) {
@@ -167,7 +167,7 @@ static void build(struct vec *v)
     uint8_t out[MPA_FRAME_MAX];
     struct vec_line *frame = find(v, "frame");
     if (frame == NULL) {
-        vec_fail(v, v->line, "octets by = but no frame to build");
+        vec_fail(v, 1, "octets by = but no frame to build");
         return;
     }
     v->how = "built";
@@ -226,14 +226,13 @@ static void check_outcome(struct vec *v, struct mpa_setup *s, enum mpa_setup_eve
 {
     struct vec_line *bad = find(v, "bad"), *setup = find(v, "setup"), *agreed = find(v, "agreed");
     if (setup == NULL) {
-        want_word(v, v->line, bad != NULL ? "bad" : "more", event_words[ev]);
+        want_word(v, 1, bad != NULL ? "bad" : "more", event_words[ev]);
         return;
     }
     want_word(v, setup->line, vec_word(setup, "", "?"), event_words[ev]);
     if (ev == MPA_SETUP_BAD || ev == MPA_SETUP_TERM) {
         /* "bad" and "term" are followed by the fault */
-        setup->arg[1].used = true;
-        want_word(v, setup->line, setup->cnt > 1 ? setup->arg[1].val : "?", fault_words[s->fault]);
+        want_word(v, setup->line, vec_plain(setup, 1, "?"), fault_words[s->fault]);
     }
     if (agreed != NULL && v->faults == 0) {
         check_agreed(v, agreed, s);

@@ -255,7 +255,7 @@ static void parse(struct vec *v, struct cursor in)
         open = res == MPA_RX_ULPDU;
     }
     if (open && v->faults == 0 && in.left > 0) {
-        vec_fail(v, v->line, "%u octets are left", in.left);
+        vec_fail(v, 1, "%u octets are left", in.left);
     }
 }
 
@@ -273,13 +273,13 @@ static void parse_fed(struct vec *v)
         bool enough = mpa_rx_need(&rx, in) <= in.left;
         enum mpa_rx_result res = mpa_rx_next(&rx, &in, &ulpdu, &why);
         if (enough != (res != MPA_RX_MORE)) {
-            vec_fail(v, v->line, "mpa_rx_need() and mpa_rx_next() differ at octet %u", have);
+            vec_fail(v, 1, "mpa_rx_need() and mpa_rx_next() differ at octet %u", have);
         }
         if (res == MPA_RX_MORE) {
             continue;
         }
         if (i >= v->ev_cnt) {
-            vec_fail(v, v->line, "more FPDUs than events");
+            vec_fail(v, 1, "more FPDUs than events");
             return;
         }
         check_answer(v, i, res, why);
@@ -361,7 +361,7 @@ static void build(struct vec *v, bool lend)
         }
         n += send_made(&tx, &m, lend, out + n);
     }
-    vec_want_octets(v, v->line, (struct span){v->bytes, v->n}, (struct span){out, n});
+    vec_want_octets(v, 1, (struct span){v->bytes, v->n}, (struct span){out, n});
     v->runs++;
 }
 

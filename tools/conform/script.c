@@ -112,8 +112,12 @@ const char *script_plain(const struct script_line *l, unsigned i)
 
 /* --- head and octets --- */
 
-static void add_octets(struct script *s, unsigned line, char *rest)
+static void add_octets(struct script *s, unsigned line, bool build, char *rest)
 {
+    if (s->n > 0 && s->build != build) {
+        fault(s, line, "both = and < in one vector");
+    }
+    s->build = build;
     char *save = NULL;
     for (char *w = strtok_r(rest, " \t", &save); w != NULL; w = strtok_r(NULL, " \t", &save)) {
         int64_t n = octets_group(w, s->octets + s->n, OCTETS_MAX - s->n);
@@ -127,13 +131,44 @@ static void add_octets(struct script *s, unsigned line, char *rest)
 
 static void add_cfg(struct script *s, unsigned line, const char *text)
 {
-    struct script_line l;
-    split(s, &l, line, text);
-    s->startup = script_plain(&l, 0) != NULL && strcmp(script_plain(&l, 0), "startup") == 0;
-    s->markers = strcmp(script_word(&l, "markers", "0"), "0") != 0;
-    s->crc = strcmp(script_word(&l, "crc", "1"), "0") != 0;
-    s->pos = (uint32_t)strtoul(script_word(&l, "pos", "0"), NULL, 0);
-    free(l.text);
+    const struct script_line *l = &s->cfg;
+    if (l->text != NULL) {
+        fault(s, line, "second cfg line");
+        return;
+    }
+    split(s, &s->cfg, line, text);
+    s->startup = script_plain(l, 0) != NULL && strcmp(script_plain(l, 0), "startup") == 0;
+    s->markers = strcmp(script_word(l, "markers", "0"), "0") != 0;
+    s->crc = strcmp(script_word(l, "crc", "1"), "0") != 0;
+    s->pos = (uint32_t)strtoul(script_word(l, "pos", "0"), NULL, 0);
+}
+
+/* Room for one more line behind the cnt that are there, or NULL. */
+static struct script_line *one_more(struct script *s, unsigned line, struct script_line **all,
+                                    unsigned cnt)
+{
+    if (cnt == LINES_MAX) {
+        fault(s, line, "more than %d lines", LINES_MAX);
+        return NULL;
+    }
+    if (cnt % 32 == 0) {
+        void *more = realloc(*all, (cnt + 32) * sizeof **all);
+        if (more == NULL) {
+            fault(s, line, "out of memory");
+            return NULL;
+        }
+        *all = more;
+    }
+    return *all + cnt;
+}
+
+static void add_seen(struct script *s, unsigned line, const char *text)
+{
+    struct script_line *l = one_more(s, line, &s->seen, s->seen_cnt);
+    if (l != NULL) {
+        split(s, l, line, text);
+        s->seen_cnt++;
+    }
 }
 
 static void add_text(struct script *s, unsigned line, char *to, size_t room, const char *more)
@@ -163,6 +198,7 @@ static void head_line(struct script *s, unsigned line, char *text)
     sscanf(text, "%15s%n", word, &end);
     char *rest = text + end + strspn(text + end, " \t");
     if (strcmp(word, "vector") == 0 || strcmp(word, "scenario") == 0) {
+        s->vector = word[0] == 'v';
         add_name(s, line, word, rest);
     } else if (strcmp(word, "text") == 0) {
         add_text(s, line, s->text, sizeof s->text, rest);
@@ -177,29 +213,23 @@ static void head_line(struct script *s, unsigned line, char *text)
     } else if (strcmp(word, "cfg") == 0) {
         add_cfg(s, line, text);
     } else if (strcmp(word, "=") == 0 || strcmp(word, "<") == 0) {
-        add_octets(s, line, rest);
-    } else if (strcmp(word, "!") != 0 && strcmp(word, "answer") != 0) {
+        add_octets(s, line, word[0] == '=', rest);
+    } else if (strcmp(word, "!") == 0) {
+        add_seen(s, line, text);
+    } else if (strcmp(word, "answer") != 0) {
         fault(s, line, "unknown line '%s'", word);
     }
 }
 
 static void play_line(struct script *s, unsigned line, const char *text)
 {
-    if (s->lines == LINES_MAX) {
-        fault(s, line, "more than %d lines", LINES_MAX);
-        return;
-    }
-    if (s->lines % 32 == 0) {
-        void *more = realloc(s->line, (s->lines + 32) * sizeof *s->line);
-        if (more == NULL) {
-            fault(s, line, "out of memory");
-            return;
-        }
-        s->line = more;
-    }
     bool soft = strncmp(text, "should ", 7) == 0;
-    split(s, &s->line[s->lines], line, soft ? text + 7 : text);
-    s->line[s->lines++].soft = soft;
+    struct script_line *l = one_more(s, line, &s->line, s->lines);
+    if (l != NULL) {
+        split(s, l, line, soft ? text + 7 : text);
+        l->soft = soft;
+        s->lines++;
+    }
 }
 
 static void read_lines(struct script *s, FILE *f)
@@ -293,7 +323,12 @@ void script_free(struct script *s)
         for (unsigned i = 0; i < s->lines; i++) {
             free(s->line[i].text);
         }
+        for (unsigned i = 0; i < s->seen_cnt; i++) {
+            free(s->seen[i].text);
+        }
+        free(s->cfg.text);
         free(s->line);
+        free(s->seen);
         free(s->octets);
         free(s->path);
         free(s);

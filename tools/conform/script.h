@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A vector file as the player sees it: its head, the octets of a byte vector, and the lines of its
- * play part (docs/vectors.md). Reading only; what the lines mean is play.h's. */
+/* A vector file: its head, octets and fields of a byte vector, and the lines of its play part
+ * (docs/vectors.md). Reading only: what the play lines mean is play.h's, and what the fields do is
+ * tests/rfc_vectors/vec.h's. */
 #ifndef UIW_CONFORM_SCRIPT_H
 #define UIW_CONFORM_SCRIPT_H
 
@@ -25,6 +26,7 @@ struct script_line {
 };
 
 struct script {
+    bool vector; /* it has octets and fields */
     char *path;
     char rfc[256]; /* folder: "rfc5040" */
     char id[16], name[48];
@@ -36,8 +38,12 @@ struct script {
     bool markers, crc; /* of the byte vector's stream */
     uint32_t pos;
     bool startup; /* the byte vector is a Request or Reply */
+    bool build;   /* the octets came by `=` */
     uint8_t *octets;
     uint32_t n;
+    struct script_line cfg;   /* no text: there is none */
+    struct script_line *seen; /* the `!` lines of the head */
+    unsigned seen_cnt;
     struct script_line *line; /* of the play part */
     unsigned lines;
     char fault[600]; /* why the file makes no sense, or "" */
