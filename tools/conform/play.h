@@ -19,8 +19,23 @@ enum play_result {
 /* Called for every piece before it is sent, with its offset among all octets of its stream. */
 typedef void play_tap(void *arg, uint64_t at, uint8_t *p, uint32_t n);
 
+struct play;
+
+/* Where only a layer of the stack is tested: what is above it there is the caller's, who learns from the
+ * file what it would do. It may ask the player for values (play_int.h), and fail the file. */
+struct play_above {
+    /* `>`: before that message, or end of TCP, is waited for. */
+    void (*want)(void *arg, struct play *p, const struct script_line *l, const char *what);
+    /* `<`: what is in the FPDU that is about to be sent. p NULL: it is none, on purpose. */
+    void (*sent)(void *arg, struct play *p, const struct script_line *l, struct span ulpdu);
+    /* `!`: false when that layer cannot tell. */
+    bool (*sees)(void *arg, struct play *p, const struct script_line *l);
+    void *arg;
+};
+
 struct play_cfg {
     struct transport *tr;
+    const struct play_above *above; /* NULL: the whole stack is tested */
     bool responder;    /* the tested end speaks the responder's protocol (docs/vectors.md) */
     bool blind;        /* its events do not tell why a connection ended, nor what was solicited */
     bool listens;      /* without it: the tested end connects to us by itself */

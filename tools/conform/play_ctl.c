@@ -467,6 +467,9 @@ bool play_event(struct play *p, const struct script_line *l)
     if (!p->cfg->responder) {
         return true; /* nobody shows them */
     }
+    if (p->cfg->above != NULL && !p->cfg->above->sees(p->cfg->above->arg, p, l)) {
+        return true;
+    }
     if (l->cnt == 0 || !play_case(p, l)) {
         return l->cnt > 0 || play_fail(p, l, "nothing follows");
     }

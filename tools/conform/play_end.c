@@ -47,6 +47,24 @@ static bool differs(struct play *p, const struct script_line *l, const uint8_t *
                      a, b);
 }
 
+uint32_t play_terminate_octets(struct play *p, const struct script_line *l, struct verdict v,
+                               uint8_t out[RDMAP_TERM_MAX])
+{
+    const char *hdr = script_word(l, "hdr", "last");
+    const struct rdmap_cause *found = strcmp(hdr, "none") == 0 ? NULL : cause_of(p, hdr);
+    struct rdmap_cause cause = found != NULL ? *found : (struct rdmap_cause){.ddp_len = 0};
+    uint32_t done = (uint32_t)play_num(p, l, "done", 0);
+    if (cause.has_read && done > 0) {
+        struct rdmap_read_request r;
+        rdmap_read_request_unpack(cause.read, &r);
+        r.sink_to += done;
+        r.src_to += done;
+        r.len -= done;
+        rdmap_read_request_pack(&r, cause.read);
+    }
+    return rdmap_term_pack(v, &cause, out);
+}
+
 /* Whether the body is what an RFC 5040 Terminate for that verdict and segment is. */
 static bool body_is(struct play *p, const struct script_line *l, const struct rdmap_term *t)
 {
@@ -66,18 +84,7 @@ static bool body_is(struct play *p, const struct script_line *l, const struct rd
     if (strcmp(hdr, "any") == 0) {
         return true;
     }
-    const struct rdmap_cause *found = strcmp(hdr, "none") == 0 ? NULL : cause_of(p, hdr);
-    struct rdmap_cause cause = found != NULL ? *found : (struct rdmap_cause){.ddp_len = 0};
-    uint32_t done = (uint32_t)play_num(p, l, "done", 0);
-    if (cause.has_read && done > 0) {
-        struct rdmap_read_request r;
-        rdmap_read_request_unpack(cause.read, &r);
-        r.sink_to += done;
-        r.src_to += done;
-        r.len -= done;
-        rdmap_read_request_pack(&r, cause.read);
-    }
-    uint32_t n = rdmap_term_pack(t->v, &cause, want);
+    uint32_t n = play_terminate_octets(p, l, t->v, want);
     if (same_octets(p, want, n)) {
         return true;
     }
@@ -303,6 +310,13 @@ static bool want_octets(struct play *p, const struct script_line *l)
     return true;
 }
 
+void play_will_want(struct play *p, const struct script_line *l, const char *what)
+{
+    if (p->cfg->above != NULL) {
+        p->cfg->above->want(p->cfg->above->arg, p, l, what);
+    }
+}
+
 bool play_line_want(struct play *p, const struct script_line *l)
 {
     const char *what = script_plain(l, 0);
@@ -311,6 +325,10 @@ bool play_line_want(struct play *p, const struct script_line *l)
     }
     if (p->now == NULL || p->now->conn == NULL) {
         return play_fail(p, l, "there is no connection");
+    }
+    play_will_want(p, l, what);
+    if (p->over) {
+        return false;
     }
     if (strcmp(what, "request") == 0 || strcmp(what, "reply") == 0) {
         return play_want_frame(p, l, strcmp(what, "reply") == 0);

@@ -174,10 +174,14 @@ void play_learn_frame(struct play *p, struct span o);
 /* --- messages --- */
 bool play_line_send(struct play *p, const struct script_line *l, bool hold);
 bool play_line_want(struct play *p, const struct script_line *l);
+void play_will_want(struct play *p, const struct script_line *l, const char *what);
 bool play_want_message(struct play *p, const struct script_line *l, const char *what);
 /* Octets that mean something in either order mean what --host-order says. */
 void play_host_order(const struct play *p, struct rdmap_term *t);
 bool play_want_terminate(struct play *p, const struct script_line *l);
+/* The payload of the Terminate that the line is about, with that verdict; returns its length. */
+uint32_t play_terminate_octets(struct play *p, const struct script_line *l, struct verdict v,
+                               uint8_t out[RDMAP_TERM_MAX]);
 /* One FPDU as the line's framing keys say (crc, length, pad, ptr). */
 bool play_frame_out(struct play *p, const struct script_line *l, struct span ulpdu, bool hold);
 bool play_read0(struct play *p);

@@ -15,6 +15,9 @@ void play_note_sent(struct play *p, const struct script_line *l, struct span ulp
 {
     struct play_sent *s = &p->now->sent[p->now->sent_cnt++ % PLAY_SENT];
     struct ddp_seg seg;
+    if (p->cfg->above != NULL) {
+        p->cfg->above->sent(p->cfg->above->arg, p, l, ulpdu);
+    }
     *s = (struct play_sent){.cause = {.seg_len = ulpdu.n}};
     snprintf(s->name, sizeof s->name, "%s", script_word(l, "as", ""));
     ddp_seg_parse(cursor_of(&ulpdu, 1), &seg);

@@ -342,6 +342,9 @@ bool play_alive(struct play *p, const struct script_line *l)
         return alive_or_no_ird(p, l);
     }
     const struct script_line resp = {.line = l->line, .word = ">", .soft = l->soft};
-    return (play_read0(p) || play_fail(p, l, "the octets cannot be sent")) &&
-           want_read_response(p, &resp);
+    if (!play_read0(p)) {
+        return play_fail(p, l, "the octets cannot be sent");
+    }
+    play_will_want(p, &resp, "readresp");
+    return want_read_response(p, &resp);
 }

@@ -191,6 +191,15 @@ static void add_name(struct script *s, unsigned line, const char *kind, const ch
     }
 }
 
+static void add_needs(struct script *s, unsigned line, const char *rest)
+{
+    if (strncmp(rest, "stack ", 6) != 0) {
+        fault(s, line, "want: needs stack WHY");
+        return;
+    }
+    add_text(s, line, s->stack, sizeof s->stack, rest + 6);
+}
+
 static void head_line(struct script *s, unsigned line, char *text)
 {
     char word[16] = "";
@@ -210,6 +219,8 @@ static void head_line(struct script *s, unsigned line, char *text)
         s->base = true;
     } else if (strcmp(word, "cut") == 0) {
         s->one_piece = strcmp(rest, "no") == 0;
+    } else if (strcmp(word, "needs") == 0) {
+        add_needs(s, line, rest);
     } else if (strcmp(word, "cfg") == 0) {
         add_cfg(s, line, text);
     } else if (strcmp(word, "=") == 0 || strcmp(word, "<") == 0) {

@@ -35,6 +35,7 @@ struct script {
     bool should;       /* level should */
     bool base; /* any server will do that posts a receive of some octets: no responder needed */
     bool one_piece;    /* cut no: means nothing when the stream is cut */
+    char stack[120];   /* needs stack WHY: the layer below RDMAP and DDP is not enough; or "" */
     bool markers, crc; /* of the byte vector's stream */
     uint32_t pos;
     bool startup; /* the byte vector is a Request or Reply */
