@@ -45,7 +45,8 @@ struct side {
     struct ddp_mem_table mem;
     struct ddp_mem *slot[64];
     uint32_t recent[4];
-    struct rdmap_read orq[QUEUE], irq[QUEUE];
+    struct rdmap_open open[QUEUE];
+    struct rdmap_asked asked[QUEUE];
     struct ddp_mem region[REGIONS];
     bool there[REGIONS]; /* in the table */
     uint8_t *arena, *shadow;
@@ -83,9 +84,9 @@ static void open_side(struct side *s, uint32_t seed)
     rdmap_stream_init(&s->st, &(struct rdmap_cfg){.pd = PD,
                                                   .id = STREAM,
                                                   .ext = true,
-                                                  .orq = s->orq,
+                                                  .open = s->open,
                                                   .ord = QUEUE,
-                                                  .irq = s->irq,
+                                                  .asked = s->asked,
                                                   .ird = QUEUE});
 }
 
@@ -176,12 +177,12 @@ static void got_send(struct side *s, const struct rdmap_rx_event *ev)
 
 static void got_response(struct side *s, const struct rdmap_rx_event *ev)
 {
-    const struct rdmap_read *r = rdmap_orq_head(&s->st);
-    FUZZ_MUST(r != NULL && !r->is_atomic && r->done <= r->req.len && r->done >= ev->seg.plen);
-    FUZZ_MUST(!ev->last || r->done == r->req.len);
-    uint64_t to = r->req.sink_to + r->done - ev->seg.plen;
+    const struct rdmap_open *r = rdmap_orq_head(&s->st);
+    FUZZ_MUST(r != NULL && !r->is_atomic && r->done <= r->len && r->done >= ev->seg.plen);
+    FUZZ_MUST(!ev->last || r->done == r->len);
+    uint64_t to = r->sink_to + r->done - ev->seg.plen;
     if (ev->seg.plen > 0) {
-        place(s, ev, allowed(s, r->req.sink_stag, to, ev->seg.plen, DDP_LOCAL_WRITE));
+        place(s, ev, allowed(s, r->sink_stag, to, ev->seg.plen, DDP_LOCAL_WRITE));
     }
     if (ev->last) {
         rdmap_orq_pop(&s->st);
@@ -344,7 +345,7 @@ static void atomic_request(struct side *s, struct fuzz *f)
 /* What the request at the head of our queue waits for, or nearly so. */
 static void response(struct side *s, struct fuzz *f)
 {
-    const struct rdmap_read *r = rdmap_orq_head(&s->st);
+    const struct rdmap_open *r = rdmap_orq_head(&s->st);
     unsigned off = fuzz_u8(f);
     uint8_t payload[RDMAP_ATOMIC_RESPONSE_LEN];
     if (r == NULL) {
@@ -357,18 +358,18 @@ static void response(struct side *s, struct fuzz *f)
                             .ulp = rdmap_control(RDMAP_ATOMIC_RESPONSE),
                             .qn = DDP_QN_ATOMIC,
                             .msn = q->msn};
-        struct rdmap_atomic_response a = {.id = r->atomic.id + (off == 7), .original = fuzz_u64(f)};
+        struct rdmap_atomic_response a = {.id = r->msn + (off == 7), .original = fuzz_u64(f)};
         rdmap_atomic_response_pack(&a, payload);
         feed_segment(s, &h, payload, sizeof payload);
         return;
     }
-    uint32_t left = r->req.len - r->done, n = min_u32(fuzz_u16(f) % MAX_PLEN, left + (off == 1));
+    uint32_t left = r->len - r->done, n = min_u32(fuzz_u16(f) % MAX_PLEN, left + (off == 1));
     struct ddp_hdr h = {.tagged = true,
                         .last = n >= left || off == 2,
                         .version = DDP_VERSION,
                         .ulp = rdmap_control(RDMAP_READ_RESPONSE),
-                        .stag = r->req.sink_stag,
-                        .to = r->req.sink_to + r->done + (off == 3)};
+                        .stag = r->sink_stag,
+                        .to = r->sink_to + r->done + (off == 3)};
     feed_pattern(s, &h, n);
 }
 
@@ -415,7 +416,7 @@ static void send_out(struct side *s, struct ddp_msg *msg, const struct mspan *sr
 
 static void answer(struct side *s)
 {
-    const struct rdmap_read *r = rdmap_irq_head(&s->st);
+    const struct rdmap_asked *r = rdmap_irq_head(&s->st);
     struct rdmap_rx_event fault = {.kind = RDMAP_RX_FAULT};
     struct ddp_msg msg;
     struct mspan src = {NULL, 0};
@@ -423,7 +424,7 @@ static void answer(struct side *s)
     if (r == NULL || s->dead) {
         return;
     }
-    const struct rdmap_read was = *r;
+    const struct rdmap_asked was = *r;
     bool ok = was.is_atomic ? rdmap_tx_atomic_response(&s->st, &s->mem, &msg, payload)
                             : rdmap_tx_response(&s->st, &s->mem, &msg, &src);
     if (!ok) {
@@ -431,12 +432,16 @@ static void answer(struct side *s)
         return;
     }
     if (was.is_atomic) {
-        uint32_t at = allowed(s, was.atomic.stag, was.atomic.to, 8, DDP_REMOTE_ATOMIC);
+        struct rdmap_atomic_request req;
+        rdmap_atomic_request_unpack(was.header, &req);
+        uint32_t at = allowed(s, req.stag, req.to, 8, DDP_REMOTE_ATOMIC);
         memcpy(s->shadow + at, s->arena + at, 8);
         fuzz_sum(&s->log, s->arena + at, 8);
     } else if (src.n > 0) {
-        FUZZ_MUST(src.n == was.req.len);
-        uint32_t at = allowed(s, was.req.src_stag, was.req.src_to, src.n, DDP_REMOTE_READ);
+        struct rdmap_read_request req;
+        rdmap_read_request_unpack(was.header, &req);
+        FUZZ_MUST(src.n == req.len);
+        uint32_t at = allowed(s, req.src_stag, req.src_to, src.n, DDP_REMOTE_READ);
         FUZZ_MUST(src.p == s->arena + at);
     }
     send_out(s, &msg, was.is_atomic ? NULL : &src);
