@@ -59,9 +59,9 @@ void loop_take_posted(struct loop *l)
     struct uiw_qp *qp = atomic_exchange_explicit(&l->posted, NULL, memory_order_acquire);
     while (qp != NULL) {
         struct uiw_qp *next = qp->next_posted;
-        /* Against loop_post_later(): who finds the mark still set has its request seen below. A mere store could
-         * come after the look at the queue. */
-        atomic_exchange_explicit(&qp->is_posted, false, memory_order_acquire);
+        /* Against loop_post_later(): who finds the mark still set has its request seen below, and who does not may
+         * use next_posted. A mere store could come after the look at the queue. */
+        atomic_exchange_explicit(&qp->is_posted, false, memory_order_acq_rel);
         qp_run(qp);
         qp = next;
     }
