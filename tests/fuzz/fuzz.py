@@ -341,7 +341,8 @@ def run(program, name, seconds, corpus=None):
     with tempfile.TemporaryDirectory() as folder:
         write_seeds(name, folder)
         return subprocess.run([program, corpus, folder, *kept(name), f"-max_total_time={seconds}",
-                               "-timeout=20", "-max_len=20000", f"-artifact_prefix={corpus}-found-"],
+                               "-timeout=20", "-max_len=20000", "-entropic=0",
+                               f"-artifact_prefix={corpus}-found-"],
                               env=env, check=False).returncode != 0
 
 

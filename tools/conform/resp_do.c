@@ -175,16 +175,22 @@ static bool do_recv(struct doing *d, const struct action *a)
 
 /* --- connections --- */
 
+/* It may have been destroyed, with its QP left. */
+static bool has_conn(const struct doing *d)
+{
+    return d->c != NULL && d->c->conn != NULL;
+}
+
 static bool do_disconnect(struct doing *d, const struct action *a)
 {
     (void)a;
-    return d->c != NULL && did(d, uiw_disconnect(d->c->conn));
+    return has_conn(d) && did(d, uiw_disconnect(d->c->conn));
 }
 
 static bool do_abort(struct doing *d, const struct action *a)
 {
     (void)a;
-    return d->c != NULL && did(d, uiw_abort(d->c->conn));
+    return has_conn(d) && did(d, uiw_abort(d->c->conn));
 }
 
 static bool do_error(struct doing *d, const struct action *a)
@@ -219,13 +225,13 @@ static bool do_destroy(struct doing *d, const struct action *a)
 static bool do_accept(struct doing *d, const struct action *a)
 {
     (void)a;
-    return d->c != NULL && (resp_accept(d->r, d->c) || cannot(d, "no: %.120s", uiw_error()));
+    return has_conn(d) && (resp_accept(d->r, d->c) || cannot(d, "no: %.120s", uiw_error()));
 }
 
 static bool do_reject(struct doing *d, const struct action *a)
 {
     (void)a;
-    return d->c != NULL && did(d, uiw_reject(d->c->conn, d->r->now.pd, d->r->now.pd_len));
+    return has_conn(d) && did(d, uiw_reject(d->c->conn, d->r->now.pd, d->r->now.pd_len));
 }
 
 static bool do_connect(struct doing *d, const struct action *a)
