@@ -151,6 +151,74 @@ def check_events(v, fpdus):
                 yield f"{v.name}: FPDU {i}: {k} {f.get(k)}, the vector says {x}"
 
 
+# --- what a Terminate is about ---
+
+OPS = {0: ("write", "Write"), 1: ("read_request", "Read Request"), 2: ("read_response", "Read Response"),
+       3: ("send", "Send"), 4: ("send_inv", "Send with Invalidate"), 8: ("immediate", "Immediate Data"),
+       10: ("atomic_request", "Atomic Request")}
+
+
+def terminated(header):
+    """The fields of a DDP header, and how -v shows them."""
+    control, ulp = header[0], header[1]
+    tagged = control >> 7
+    fields = {"t": bool(tagged), "l": bool(control & 0x40), "dv": control & 3, "rv": ulp >> 6, "opcode": ulp & 15}
+    name, words = OPS.get(ulp & 15, (f"op{ulp & 15}", "experimental" if ulp & 15 == 15 else "unassigned"))
+    fields["op"] = name
+    text = (f"T {tagged} L {int(fields['l'])} DV {fields['dv']} RV {fields['rv']} "
+            f"Opcode {fields['opcode']} ({words})")
+    if tagged:
+        stag, to = int.from_bytes(header[2:6], "big"), int.from_bytes(header[6:14], "big")
+        fields |= {"stag": f"0x{stag:08x}", "to": f"0x{to:016x}"}
+        return fields, f"{text} STag 0x{stag:08x} TO 0x{to:x}"
+    inv, qn, msn, mo = (int.from_bytes(header[i:i + 4], "big") for i in (2, 6, 10, 14))
+    fields |= {"invalidate_stag": f"0x{inv:08x}", "qn": qn, "msn": msn, "mo": mo}
+    return fields, f"{text} InvalidateSTag 0x{inv:08x} QN {qn} MSN {msn} MO {mo}"
+
+
+def expected_terminate(v):
+    """(fields of the JSON message, lines of -v) for the Terminate of a vector, if it has one."""
+    event = next((a for what, a in v.events if what == "terminate"), None)
+    if event is None:
+        return {}, []
+    m, d, r = (num(event.get(k)) for k in "mdr")
+    want, lines = {}, []
+    if m:
+        want["ddp_segment_length"] = num(event.get("len"))
+    if d:
+        want["terminated_ddp"], text = terminated(bytes.fromhex(event["ddp"]))
+        lines = [f"    terminated segment of {num(event.get('len'))} octets: {text}"]
+    elif m:
+        lines = [f"    terminated segment of {num(event.get('len'))} octets: without its DDP header"]
+    if r:
+        a = next(a for what, a in v.events if what == "cause")
+        n = {k: num(a.get(k)) for k in ("sink_stag", "sink_to", "len", "src_stag", "src_to")}
+        want["terminated_read"] = {"length": n["len"], "sink_stag": f"0x{n['sink_stag']:08x}",
+                                   "sink_to": f"0x{n['sink_to']:016x}", "src_stag": f"0x{n['src_stag']:08x}",
+                                   "src_to": f"0x{n['src_to']:016x}"}
+        lines.append(f"    terminated Read Request: SinkSTag 0x{n['sink_stag']:08x} SinkTO 0x{n['sink_to']:x} "
+                     f"RDMARDSZ {n['len']} SrcSTag 0x{n['src_stag']:08x} SrcTO 0x{n['src_to']:x}")
+    return want, lines
+
+
+def check_terminates(vectors, objs, text):
+    lines, seen = [], 0
+    for i, v in enumerate(vectors):
+        want, more = expected_terminate(v)
+        lines += more
+        shown = [o for o in t.of_kind(objs, "message") if o["conn"] == i and o["op"] == "terminate"]
+        if len(shown) != any(what == "terminate" for what, _ in v.events):
+            yield f"{v.name}: {len(shown)} Terminates"
+        for o in shown:
+            seen += bool(want)
+            got = {k: o[k] for k in ("ddp_segment_length", "terminated_ddp", "terminated_read") if k in o}
+            if got != want:
+                yield f"{v.name}: {got}, the vector says {want}"
+    got = [line for line in text.splitlines() if line.startswith("    terminated")]
+    if got != lines or seen < 20:
+        yield f"{seen} Terminates with headers; -v differs: {sorted(set(got) ^ set(lines))}"
+
+
 # --- tshark ---
 
 FIELDS = ["frame.number", "iwarp_mpa.rev", "iwarp_mpa.pdlength", "iwarp_mpa.marker_flag",
@@ -266,6 +334,7 @@ def main():
         path = os.path.join(d, "vectors.pcap")
         w.write(path, packets)
         objs = t.run(tool, "-v", path)
+        text = subprocess.run([tool, "-v", path], capture_output=True, text=True, check=True).stdout
         rows = tshark(path) if shutil.which("tshark") else {}
     faults = []
     for i, v in enumerate(vectors):
@@ -276,6 +345,7 @@ def main():
         if v.kind == "stream" and any(e[0] == "bad" for e in v.events) and not any(
                 o["conn"] == i for o in t.of_kind(objs, "verdict")):
             faults.append(f"{v.name}: no verdict on what is bad")
+    faults += check_terminates(vectors, objs, text)
     faults += [f"a verdict without octets: {o}" for o in t.of_kind(objs, "verdict") if not o["octets"]]
     more, same = compare(rows, mine(objs), lambda n: owners[n - 1].name, TSHARK_WRONG)
     faults += more

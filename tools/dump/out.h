@@ -52,5 +52,8 @@ const char *out_detail(const struct msg *m, char *buf, size_t n);
 const char *out_duration(uint64_t ns, char buf[32]);
 void out_hex(FILE *f, const char *indent, struct cursor c);
 const char *out_rtr(unsigned rtr);
+/* The headers of the segment that a Terminate is about; false: not there, or (read) of no Read Request. */
+bool out_terminated_ddp(const struct rdmap_term *t, struct ddp_hdr *h);
+bool out_terminated_read(const struct rdmap_term *t, struct rdmap_read_request *r);
 
 #endif

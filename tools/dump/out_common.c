@@ -112,6 +112,29 @@ const char *out_detail(const struct msg *m, char *buf, size_t n)
     return buf;
 }
 
+bool out_terminated_ddp(const struct rdmap_term *t, struct ddp_hdr *h)
+{
+    struct span v = {t->ddp, t->ddp_len};
+    struct ddp_seg seg;
+    if (t->ddp_len == 0) {
+        return false;
+    }
+    ddp_seg_parse(cursor_of(&v, 1), &seg); /* its version may be what was wrong */
+    *h = seg.hdr;
+    return true;
+}
+
+bool out_terminated_read(const struct rdmap_term *t, struct rdmap_read_request *r)
+{
+    struct ddp_hdr h;
+    if (!t->has_read || !out_terminated_ddp(t, &h) || h.tagged ||
+        rdmap_opcode(h.ulp) != RDMAP_READ_REQUEST) {
+        return false;
+    }
+    rdmap_read_request_unpack(t->read, r);
+    return true;
+}
+
 void out_hex(FILE *f, const char *indent, struct cursor c)
 {
     uint8_t row[16];

@@ -114,6 +114,50 @@ static void set_read(json_t *j, const struct rdmap_read_request *r)
     set_hex(j, "src_to", r->src_to, 16);
 }
 
+static void set_control(json_t *j, const struct ddp_hdr *h)
+{
+    set(j, "t", json_boolean(h->tagged));
+    set(j, "l", json_boolean(h->last));
+    set_u64(j, "dv", h->version);
+    set_u64(j, "rv", h->ulp >> 6);
+    set_u64(j, "opcode", rdmap_opcode(h->ulp));
+}
+
+static void set_target(json_t *j, const struct ddp_hdr *h)
+{
+    if (h->tagged) {
+        set_hex(j, "stag", h->stag, 8);
+        set_hex(j, "to", h->to, 16);
+    } else {
+        set_hex(j, "invalidate_stag", h->ulp32, 8);
+        set_u64(j, "qn", h->qn);
+        set_u64(j, "msn", h->msn);
+        set_u64(j, "mo", h->mo);
+    }
+}
+
+/* The terminated segment's headers, as they stand there and taken apart. */
+static void set_terminated(json_t *j, const struct rdmap_term *t)
+{
+    struct ddp_hdr h;
+    struct rdmap_read_request r;
+    json_t *inner;
+    if (out_terminated_ddp(t, &h)) {
+        set_bytes(j, "terminated_ddp_header", t->ddp, t->ddp_len);
+        set(j, "terminated_ddp", inner = json_object());
+        set_control(inner, &h);
+        set(inner, "op", json_string(op_name(rdmap_opcode(h.ulp))));
+        set_target(inner, &h);
+    }
+    if (t->has_read) {
+        set_bytes(j, "terminated_rdma_header", t->read, RDMAP_READ_REQUEST_LEN);
+    }
+    if (out_terminated_read(t, &r)) {
+        set(j, "terminated_read", inner = json_object());
+        set_read(inner, &r);
+    }
+}
+
 static void set_term(json_t *j, const struct rdmap_term *t, uint32_t head_len)
 {
     char text[16];
@@ -127,12 +171,7 @@ static void set_term(json_t *j, const struct rdmap_term *t, uint32_t head_len)
     if (t->m && head_len >= 6) {
         set_u64(j, "ddp_segment_length", t->seg_len);
     }
-    if (t->ddp_len > 0) {
-        set_bytes(j, "terminated_ddp_header", t->ddp, t->ddp_len);
-    }
-    if (t->has_read) {
-        set_bytes(j, "terminated_rdma_header", t->read, RDMAP_READ_REQUEST_LEN);
-    }
+    set_terminated(j, t);
 }
 
 static void set_atomic(json_t *j, const struct rdmap_atomic_request *a)
@@ -211,7 +250,6 @@ static void tell_message(void *ctx, const struct msg *m)
 static void tell_fpdu(void *ctx, const struct fpdu_view *f)
 {
     const struct out_json *o = ctx;
-    const struct ddp_hdr *h = &f->seg.hdr;
     json_t *j = begin_at(o, "fpdu", &f->at);
     set_u64(j, "first_frame", f->first_frame);
     set_u64(j, "offset", f->off);
@@ -223,21 +261,9 @@ static void tell_fpdu(void *ctx, const struct fpdu_view *f)
         set_hex(j, "crc_field", f->crc_wire, 8);
     }
     if (f->seg.raw_len > 0) {
-        set(j, "t", json_boolean(h->tagged));
-        set(j, "l", json_boolean(h->last));
-        set_u64(j, "dv", h->version);
-        set_u64(j, "rv", h->ulp >> 6);
-        set_u64(j, "opcode", rdmap_opcode(h->ulp));
+        set_control(j, &f->seg.hdr);
         set_u64(j, "payload_length", f->seg.plen);
-        if (h->tagged) {
-            set_hex(j, "stag", h->stag, 8);
-            set_hex(j, "to", h->to, 16);
-        } else {
-            set_hex(j, "invalidate_stag", h->ulp32, 8);
-            set_u64(j, "qn", h->qn);
-            set_u64(j, "msn", h->msn);
-            set_u64(j, "mo", h->mo);
-        }
+        set_target(j, &f->seg.hdr);
         struct cursor c = f->seg.payload;
         c.left = min_u32(c.left, f->known);
         if (o->cfg.hex) {

@@ -68,13 +68,8 @@ static void tell_setup(void *ctx, const struct setup_view *v)
     }
 }
 
-static void fpdu_header(FILE *out, const struct fpdu_view *f)
+static void ddp_header(FILE *out, const struct ddp_hdr *h)
 {
-    const struct ddp_hdr *h = &f->seg.hdr;
-    if (f->seg.raw_len == 0) {
-        fprintf(out, " (too short for a DDP header)");
-        return;
-    }
     fprintf(out, " T %u L %u DV %u RV %u Opcode %u (%s)", h->tagged, h->last, h->version,
             h->ulp >> 6, rdmap_opcode(h->ulp), rdmap_opcode_text(rdmap_opcode(h->ulp)));
     if (h->tagged) {
@@ -82,7 +77,62 @@ static void fpdu_header(FILE *out, const struct fpdu_view *f)
     } else {
         fprintf(out, " InvalidateSTag 0x%08x QN %u MSN %u MO %u", h->ulp32, h->qn, h->msn, h->mo);
     }
+}
+
+static void fpdu_header(FILE *out, const struct fpdu_view *f)
+{
+    if (f->seg.raw_len == 0) {
+        fprintf(out, " (too short for a DDP header)");
+        return;
+    }
+    ddp_header(out, &f->seg.hdr);
     fprintf(out, " payload %u", f->seg.plen);
+}
+
+static void read_request(FILE *out, const struct rdmap_read_request *r)
+{
+    fprintf(out, " SinkSTag 0x%08x SinkTO 0x%llx RDMARDSZ %u SrcSTag 0x%08x SrcTO 0x%llx",
+            r->sink_stag, (unsigned long long)r->sink_to, r->len, r->src_stag,
+            (unsigned long long)r->src_to);
+}
+
+static bool unpack_terminate(const struct fpdu_view *f, struct rdmap_term *t)
+{
+    struct cursor c = f->seg.payload;
+    c.left = min_u32(c.left, f->known);
+    return rdmap_term_unpack_part(c, f->seg.plen, t);
+}
+
+/* The headers that a Terminate has of the segment that it is about (RFC 5040 sec 4.8), a line for each. */
+static void terminated(FILE *out, const struct rdmap_term *t, bool has_length)
+{
+    struct ddp_hdr h;
+    struct rdmap_read_request r;
+    struct span v = {t->read, RDMAP_READ_REQUEST_LEN};
+    if (!t->m && !t->d && !t->r) {
+        return;
+    }
+    fprintf(out, "    terminated segment");
+    if (t->m && has_length) {
+        fprintf(out, " of %u octets", t->seg_len);
+    }
+    if (out_terminated_ddp(t, &h)) {
+        fprintf(out, ":");
+        ddp_header(out, &h);
+    } else {
+        fprintf(out, ": %s", t->d ? "its DDP header is not whole" : "without its DDP header");
+    }
+    if (out_terminated_read(t, &r)) {
+        fprintf(out, "\n    terminated Read Request:");
+        read_request(out, &r);
+    } else if (t->has_read) { /* R tells of a Read Request only */
+        fprintf(out, "\n    terminated RDMA header, of no Read Request:\n");
+        out_hex(out, "    ", cursor_of(&v, 1));
+        return;
+    } else if (t->r) {
+        fprintf(out, "\n    terminated Read Request: its header is not there");
+    }
+    fputc('\n', out);
 }
 
 /* The RDMAP header of a segment that has one. */
@@ -95,13 +145,10 @@ static void rdmap_header(FILE *out, const struct fpdu_view *f)
         cursor_take(&c, RDMAP_READ_REQUEST_LEN, b)) {
         struct rdmap_read_request r;
         rdmap_read_request_unpack(b, &r);
-        fprintf(out, " SinkSTag 0x%08x SinkTO 0x%llx RDMARDSZ %u SrcSTag 0x%08x SrcTO 0x%llx",
-                r.sink_stag, (unsigned long long)r.sink_to, r.len, r.src_stag,
-                (unsigned long long)r.src_to);
+        read_request(out, &r);
     } else if (opcode == RDMAP_TERMINATE) {
         struct rdmap_term t;
-        c.left = min_u32(c.left, f->known);
-        bool ok = rdmap_term_unpack_part(c, f->seg.plen, &t);
+        bool ok = unpack_terminate(f, &t);
         fprintf(out, " Layer %u EType %u ErrorCode 0x%02x M %u D %u R %u DDPSegmentLength %u%s",
                 t.v.layer, t.v.type, t.v.code, t.m, t.d, t.r, t.seg_len,
                 !ok            ? " (cut short)"
@@ -141,6 +188,11 @@ static void tell_fpdu(void *ctx, const struct fpdu_view *f)
     fpdu_header(out, f);
     rdmap_header(out, f);
     fprintf(out, "%s\n", paint(o, PLAIN));
+    struct rdmap_term t;
+    if (f->seg.raw_len > 0 && rdmap_opcode(f->seg.hdr.ulp) == RDMAP_TERMINATE &&
+        unpack_terminate(f, &t)) {
+        terminated(out, &t, f->known >= 6);
+    }
     if (o->cfg.hex && f->seg.raw_len > 0) {
         struct cursor c = f->seg.payload;
         c.left = min_u32(c.left, f->known);
