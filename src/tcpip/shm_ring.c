@@ -92,10 +92,23 @@ bool shm_rx_waiting(const struct shm_rx *rx)
     return in_lap(atomic_load(&rx->way->posted[rx->posts % SHM_SLOTS]), rx->posts);
 }
 
+/* A spinning consumer would wait for the word of a frame and then again for its octets. The producer fills
+ * what came back to it last, so those lines are asked for along with the word. */
+static void expect_frame(const struct shm_rx *rx)
+{
+    for (uint32_t i = 0; i < SHM_RECENT; i++) {
+        const uint8_t *d = rx->way->data[rx->recent[i]];
+        for (uint32_t line = 0; line < SHM_HEAD; line += 64) {
+            __builtin_prefetch(d + line);
+        }
+    }
+}
+
 int shm_rx_take(struct shm_rx *rx, uint32_t max, uint32_t *slot, uint32_t *len)
 {
     uint64_t word = atomic_load(&rx->way->posted[rx->posts % SHM_SLOTS]);
     if (!in_lap(word, rx->posts)) {
+        expect_frame(rx);
         return 0;
     }
     *slot = (uint32_t)(word >> 32) & 0xffff;
@@ -113,6 +126,7 @@ bool shm_rx_return(struct shm_rx *rx, uint32_t slot)
 {
     rx->held &= ~((uint64_t)1 << slot);
     rx->held_count--;
+    rx->recent[rx->returns % SHM_RECENT] = slot;
     atomic_store_explicit(&rx->way->returned[rx->returns % SHM_SLOTS],
                           word_of(rx->returns, slot, 0), memory_order_release);
     rx->returns++;

@@ -13,6 +13,8 @@
 enum {
     SHM_SLOTS = 64,
     SHM_SLOT = 66 * 1024,
+    SHM_RECENT = 2, /* slots in which the next frame is expected */
+    SHM_HEAD = 256, /* octets of it that are asked for early */
 };
 
 /* One direction. Slots go to the consumer through 'posted' and come back, in any order, through
@@ -44,6 +46,7 @@ struct shm_rx {
     uint32_t posts, returns;
     uint64_t held; /* slots not yet given back */
     uint32_t held_count;
+    uint32_t recent[SHM_RECENT]; /* given back last */
 };
 
 void shm_tx_init(struct shm_tx *tx, struct shm_way *way);
