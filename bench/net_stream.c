@@ -153,12 +153,14 @@ static void turn(struct run *r)
         did++;
     }
     net_flush(r->net);
-    if (did > 0 || r->spin || !net_sleep(r->net)) {
+    if (did > 0 || r->spin) {
         return;
     }
-    struct pollfd p = {net_fd(r->net), POLLIN, 0};
-    int ms = net_timeout_ms(r->net);
-    (void)poll(&p, 1, ms < 0 ? 100 : ms);
+    if (net_sleep(r->net)) {
+        struct pollfd p = {net_fd(r->net), POLLIN, 0};
+        int ms = net_timeout_ms(r->net);
+        (void)poll(&p, 1, ms < 0 ? 100 : ms);
+    }
     net_woken(r->net);
 }
 

@@ -46,11 +46,16 @@ static struct link_shm *shm_of(struct link *l)
     return CONTAINER_OF(l, struct link_shm, base);
 }
 
-static void signal_peer(const struct memory *m)
+static void signal_to(int fd)
 {
     uint64_t one = 1;
-    ssize_t n = write(m->wake_peer, &one, sizeof one);
+    ssize_t n = write(fd, &one, sizeof one);
     (void)n; /* a full counter wakes as well */
+}
+
+static void signal_peer(const struct memory *m)
+{
+    signal_to(m->wake_peer);
 }
 
 /* --- sessions --- */
@@ -86,6 +91,7 @@ static void give_back_done(struct memory *m)
     }
 }
 
+/* Whoever sleeps on the link while another thread begins the session is to hear of its first frame. */
 static void begin(struct link_shm *s)
 {
     struct memory *m = calloc(1, sizeof *m);
@@ -100,6 +106,9 @@ static void begin(struct link_shm *s)
     unsigned in = s->session.listened ? 1 : 0;
     shm_rx_init(&m->rx, &m->area->way[in]);
     shm_tx_init(&m->tx, &m->area->way[1 - in]);
+    if (!shm_sleep(&m->rx, &m->tx, false)) {
+        signal_to(s->session.wake_us);
+    }
     s->mem = m;
     s->peer_gone = false;
     s->broken = false;

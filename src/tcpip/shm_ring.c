@@ -142,11 +142,8 @@ bool shm_sleep(struct shm_rx *rx, struct shm_tx *tx, bool want_room)
     if (want_room) {
         atomic_store(&tx->way->blocked, 1);
     }
-    if (shm_rx_waiting(rx) || (want_room && room_waiting(tx))) {
-        shm_awake(rx, tx);
-        return false;
-    }
-    return true;
+    /* If so, the announcement stands: it may be that of another thread, too, which sleeps already. */
+    return !shm_rx_waiting(rx) && !(want_room && room_waiting(tx));
 }
 
 void shm_awake(struct shm_rx *rx, struct shm_tx *tx)

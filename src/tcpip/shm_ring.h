@@ -66,7 +66,7 @@ bool shm_rx_waiting(const struct shm_rx *rx);
 /* Gives a slot back. True: the producer is to be signalled. */
 bool shm_rx_return(struct shm_rx *rx, uint32_t slot);
 
-/* Announces sleep, for frames and, if so wanted, for room. False: there is something to do. */
+/* Announces sleep, for frames and, if so wanted, for room, until shm_awake(). False: there is something to do. */
 bool shm_sleep(struct shm_rx *rx, struct shm_tx *tx, bool want_room);
 void shm_awake(struct shm_rx *rx, struct shm_tx *tx);
 

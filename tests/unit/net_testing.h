@@ -188,14 +188,16 @@ static inline bool wait_until(struct net *net, bool (*done)(void *), void *arg, 
 {
     uint64_t end = net_now_ms() + ms;
     while (!done(arg)) {
-        if (turn_one(net) > 0 || !net_sleep(net)) {
+        if (turn_one(net) > 0) {
             continue;
         }
         if (net_now_ms() >= end) {
             return false;
         }
-        struct pollfd p = {net_fd(net), POLLIN, 0};
-        (void)poll(&p, 1, net_timeout_ms(net));
+        if (net_sleep(net)) {
+            struct pollfd p = {net_fd(net), POLLIN, 0};
+            (void)poll(&p, 1, net_timeout_ms(net));
+        }
         net_woken(net);
     }
     return true;

@@ -342,6 +342,32 @@ static void test_killed_half_way(void **state)
     net_close(w.b);
 }
 
+/* Of two threads one sleeps on the link when the other begins a session with the peer that has come. */
+static void test_sleeper_hears_of_session(void **state)
+{
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        struct net *early = open_shm(first == 0 ? IP_A : IP_B), *late;
+        turn_both(&(struct wire_ends){early, early, 0}, 30);
+        struct net *slow = first == 0 ? early : NULL;
+        assert_true(slow == NULL || net_sleep(slow));
+        late = open_shm(first == 0 ? IP_B : IP_A);
+        if (slow == NULL) {
+            slow = late;
+            assert_true(net_sleep(slow));
+        }
+        struct pollfd p = {net_fd(slow), POLLIN, 0};
+        for (int i = 0; i < 200; i++) {
+            pause_us(1000);
+            turn_one(early);
+            turn_one(late);
+        }
+        assert_int_equal(poll(&p, 1, 0), 1);
+        net_close(early);
+        net_close(late);
+    }
+}
+
 static void test_stalled_stream_does_not_block(void **state)
 {
     (void)state;
@@ -402,7 +428,10 @@ static void test_ring_rules(void **state)
         shm_tx_post(&tx, slot, 100);
     }
     assert_int_equal(tx.free_count, 0);
-    assert_false(shm_sleep(&rx, &tx, true)); /* frames wait */
+    assert_true(shm_sleep(&(struct shm_rx){.way = way, .posts = tx.posts}, &tx, false));
+    assert_false(shm_sleep(&rx, &tx, true)); /* frames wait; who was asleep is so still */
+    assert_int_equal(atomic_load(&way->sleeping), 1);
+    shm_awake(&rx, &tx);
     while (shm_rx_take(&rx, 65535, &slot, &len) == 1) {
     }
     assert_true(shm_sleep(&rx, &tx, true));
@@ -446,6 +475,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ring_rules),
         cmocka_unit_test(test_both_ends_here),
         cmocka_unit_test(test_stalled_stream_does_not_block),
+        cmocka_unit_test(test_sleeper_hears_of_session),
         cmocka_unit_test(test_other_process),
         cmocka_unit_test(test_killed_half_way),
         cmocka_unit_test(test_bulk),

@@ -178,11 +178,13 @@ static void take_news(struct net_transport *t)
 static void net_wait(struct net_transport *t, unsigned ms)
 {
     int fd = net_fd(t->net), limit = net_timeout_ms(t->net);
-    if (fd < 0 || ms == 0 || !net_sleep(t->net)) {
+    if (fd < 0 || ms == 0) {
         return;
     }
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    poll(&p, 1, limit >= 0 && limit < (int)ms ? limit : (int)ms);
+    if (net_sleep(t->net)) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        poll(&p, 1, limit >= 0 && limit < (int)ms ? limit : (int)ms);
+    }
     net_woken(t->net);
 }
 
