@@ -21,6 +21,7 @@ enum {
     FAR_MS = 500,         /* and out of that of a driver that sleeps */
     KEEP_NEAR = 20,       /* times without a turn before it goes so far */
     POSTS_AT_ONCE = 4,    /* between two turns; more are sent together */
+    LATE_MS = 5,          /* by which a timer may be late */
 };
 
 static uint64_t now_us(void)
@@ -100,18 +101,74 @@ static void flush_posted(struct loop *l)
     }
 }
 
+/* --- letting go of the lock --- */
+
+/* What a sleeper waits on: a descriptor of its own, ours, and the links'. Those directly, since a wake-up
+ * through epoll takes longer; epoll is for more links than fit. */
+enum { SLEEP_OWN, SLEEP_WAKE, SLEEP_LINKS, SLEEP_MAX = 8 };
+
+struct sleep {
+    struct sleeper me;
+    struct loop *loop;
+    struct pollfd p[SLEEP_MAX];
+    nfds_t n;
+};
+
+static int sleep_limit(struct loop *l, int timeout_ms)
+{
+    LIST_EACH(it, &l->devices)
+    {
+        int t = device_timeout_ms(CONTAINER_OF(it, struct uiw_device, on_loop));
+        if (t >= 0 && (timeout_ms < 0 || t < timeout_ms)) {
+            timeout_ms = t;
+        }
+    }
+    return timeout_ms;
+}
+
+/* Whoever has had the lock may leave behind what those who sleep do not hear of: work that no descriptor tells,
+ * or a timer that is due before they wake. */
+static bool must_wake(struct loop *l)
+{
+    uint64_t until = UINT64_MAX;
+    if (list_empty(&l->asleep)) {
+        return false;
+    }
+    LIST_EACH(it, &l->asleep)
+    {
+        until = min_u64(until, CONTAINER_OF(it, struct sleeper, node)->until);
+    }
+    LIST_EACH(it, &l->devices)
+    {
+        if (net_untold(CONTAINER_OF(it, struct uiw_device, on_loop)->net)) {
+            return true;
+        }
+    }
+    int limit = sleep_limit(l, -1);
+    return limit >= 0 && net_now_ms() + (uint64_t)limit + LATE_MS < until;
+}
+
 /* A poster that found the lock taken relies on its holder: look once more after letting go. */
-static void release(struct loop *l)
+static void let_go(struct loop *l, bool wake)
 {
     for (;;) {
         pthread_mutex_unlock(&l->lock);
         atomic_thread_fence(memory_order_seq_cst);
         if (atomic_load_explicit(&l->posted, memory_order_relaxed) == NULL ||
             pthread_mutex_trylock(&l->lock) != 0) {
-            return;
+            break;
         }
         flush_posted(l);
+        wake |= must_wake(l);
     }
+    if (wake) {
+        loop_wake(l);
+    }
+}
+
+static void release(struct loop *l)
+{
+    let_go(l, must_wake(l));
 }
 
 void loop_lock(struct loop *l)
@@ -125,8 +182,7 @@ void loop_unlock(struct loop *l)
 {
     /* What the call queued (a SYN, a Reply, a FIN) is to leave now, not at the next frame. */
     flush_posted(l);
-    release(l);
-    loop_wake(l); /* timers may have changed */
+    let_go(l, true); /* timers may have changed */
 }
 
 void loop_wake(struct loop *l)
@@ -163,18 +219,6 @@ void loop_post_later(struct loop *l, struct uiw_qp *qp)
     }
 }
 
-/* A wire inside the process has no descriptor to wake the sleeper. */
-static bool has_silent_link(struct loop *l)
-{
-    LIST_EACH(it, &l->devices)
-    {
-        if (net_fd(CONTAINER_OF(it, struct uiw_device, on_loop)->net) < 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* A program that posts one by one without looking for completions would make a frame of each: from
  * some number on they wait for the next turn, its own or the thread's. */
 static bool gathers(struct loop *l)
@@ -195,32 +239,18 @@ void loop_post(struct loop *l, struct uiw_qp *qp)
     }
     if (pthread_mutex_trylock(&l->lock) == 0) {
         flush_posted(l);
-        bool tell = has_silent_link(l);
         release(l);
-        if (tell) {
-            loop_wake(l);
-        }
     }
 }
 
 /* --- sleeping --- */
 
-static int sleep_limit(struct loop *l, int timeout_ms)
-{
-    LIST_EACH(it, &l->devices)
-    {
-        int t = device_timeout_ms(CONTAINER_OF(it, struct uiw_device, on_loop));
-        if (t >= 0 && (timeout_ms < 0 || t < timeout_ms)) {
-            timeout_ms = t;
-        }
-    }
-    return timeout_ms;
-}
-
 static void wake_up(void *arg)
 {
-    struct loop *l = arg;
+    struct sleep *s = arg;
+    struct loop *l = s->loop;
     pthread_mutex_lock(&l->lock);
+    list_remove(&s->me.node);
     if (atomic_fetch_sub(&l->sleepers, 1) == 1) {
         LIST_EACH(it, &l->devices)
         {
@@ -229,15 +259,6 @@ static void wake_up(void *arg)
     }
     release(l);
 }
-
-/* What a sleeper waits on: a descriptor of its own, ours, and the links'. Those directly, since a wake-up
- * through epoll takes longer; epoll is for more links than fit. */
-enum { SLEEP_OWN, SLEEP_WAKE, SLEEP_LINKS, SLEEP_MAX = 8 };
-
-struct sleep {
-    struct pollfd p[SLEEP_MAX];
-    nfds_t n;
-};
 
 static void watch(struct sleep *s, struct loop *l, int link_fd)
 {
@@ -265,8 +286,9 @@ static uint32_t rest_us(struct loop *l)
 }
 
 /* Announces to the links that we sleep. How long at most; 0 when there is work already. */
-static int fall_asleep(struct loop *l, int timeout_ms, struct sleep *s)
+static int fall_asleep(struct sleep *s, int timeout_ms)
 {
+    struct loop *l = s->loop;
     pthread_mutex_lock(&l->lock);
     bool ready = false;
     LIST_EACH(it, &l->devices)
@@ -276,8 +298,10 @@ static int fall_asleep(struct loop *l, int timeout_ms, struct sleep *s)
         watch(s, l, net_fd(dev->net));
     }
     timeout_ms = sleep_limit(l, timeout_ms);
+    s->me.until = timeout_ms >= 0 ? net_now_ms() + (uint64_t)timeout_ms : UINT64_MAX;
+    list_append(&l->asleep, &s->me.node);
     atomic_fetch_add(&l->sleepers, 1);
-    release(l);
+    let_go(l, false);
     return ready || atomic_load(&l->posted) != NULL || atomic_load(&l->stop) ? 0 : timeout_ms;
 }
 
@@ -297,12 +321,12 @@ static void sleep_in_poll(struct sleep *s, int timeout_ms, uint32_t rest)
  * the loop for all. Lock not held. */
 static void sleep_on_links(struct loop *l, int timeout_ms, int fd, uint32_t rest)
 {
-    struct sleep s = {.n = SLEEP_LINKS};
+    struct sleep s = {.loop = l, .n = SLEEP_LINKS};
     s.p[SLEEP_OWN] = (struct pollfd){.fd = fd, .events = POLLIN};
     s.p[SLEEP_WAKE] = (struct pollfd){.fd = l->wake_fd, .events = POLLIN};
     s.p[SLEEP_LINKS].fd = -1;
-    const int limit = fall_asleep(l, timeout_ms, &s);
-    pthread_cleanup_push(wake_up, l);
+    const int limit = fall_asleep(&s, timeout_ms);
+    pthread_cleanup_push(wake_up, &s);
     if (limit != 0) {
         int state;
         pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);

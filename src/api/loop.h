@@ -13,6 +13,12 @@
 
 struct uiw_qp;
 
+/* Who sleeps on the links. */
+struct sleeper {
+    struct list node; /* of loop.asleep */
+    uint64_t until;   /* ms of net_now_ms(): it wakes by itself then */
+};
+
 enum { LOOP_HERE, LOOP_NEAR, LOOP_FAR };
 
 struct loop {
@@ -20,7 +26,8 @@ struct loop {
     atomic_uint waiters;             /* calls that want the lock from the progress thread */
     struct list devices;             /* by device.on_loop */
     _Atomic(struct uiw_qp *) posted; /* stack of QPs with new work, by qp.next_posted */
-    atomic_int sleepers;             /* threads that sleep on the links */
+    struct list asleep;              /* sleepers, with the lock */
+    atomic_int sleepers;             /* how many these are */
     atomic_int away;        /* the thread keeps out of a program's way: LOOP_NEAR, LOOP_FAR */
     atomic_uint user_turns; /* empty polls that turned the loop */
     atomic_uint turns;      /* of anybody */

@@ -38,6 +38,8 @@ static void in_child(void)
         l->threaded = false;
         pthread_mutex_init(&l->lock, NULL);
         atomic_store(&l->posted, NULL);
+        list_init(&l->asleep);
+        atomic_store(&l->sleepers, 0);
         close_fds(l);
         LIST_EACH(d, &l->devices)
         {
@@ -98,6 +100,7 @@ static int loop_new(unsigned spin_us, struct loop **out)
     }
     pthread_mutex_init(&l->lock, NULL);
     list_init(&l->devices);
+    list_init(&l->asleep);
     l->spin_us = spin_us;
     *out = l;
     return 0;

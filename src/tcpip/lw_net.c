@@ -354,6 +354,15 @@ static void lw_woken(struct net *base)
     net->link->ops->woken(net->link);
 }
 
+/* A wire in memory has no descriptor at all. */
+static bool lw_untold(const struct net *base)
+{
+    const struct lw_net *net = CONTAINER_OF(base, const struct lw_net, base);
+    return !list_empty(&base->ready) || !list_empty(&base->later) || !list_empty(&net->dirty) ||
+           net->self_first != NULL ||
+           (net->link->fd < 0 && !net->link->ops->sleep(net->link, false));
+}
+
 static int lw_timeout_ms(const struct net *base)
 {
     const struct lw_net *net = CONTAINER_OF(base, const struct lw_net, base);
@@ -378,6 +387,7 @@ static const struct net_ops lw_ops = {
     .sleep = lw_sleep,
     .rest_us = lw_rest_us,
     .woken = lw_woken,
+    .untold = lw_untold,
     .timeout_ms = lw_timeout_ms,
     .listen = lw_listen,
     .listener_addr = lw_listener_addr,

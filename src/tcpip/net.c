@@ -143,6 +143,11 @@ void net_woken(struct net *net)
     net->ops->woken(net);
 }
 
+bool net_untold(const struct net *net)
+{
+    return net->ops->untold != NULL && net->ops->untold(net);
+}
+
 int net_timeout_ms(const struct net *net)
 {
     return net->ops->timeout_ms(net);

@@ -75,9 +75,13 @@ int net_fd(const struct net *net);
  * net_fd(), because many small frames are coming. 0: it does not. */
 uint32_t net_rest_us(struct net *net);
 
-/* Before sleeping on net_fd(): false when there is work already (turn again). After: net_woken(). */
+/* Before sleeping on net_fd(): false when there is work already (turn again). After either: net_woken(). Of
+ * several who sleep on a net each calls net_sleep(), and only the last one net_woken(). */
 bool net_sleep(struct net *net);
 void net_woken(struct net *net);
+
+/* Whether there is work that net_fd() does not tell of: who sleeps on it already has to be woken by other means. */
+bool net_untold(const struct net *net);
 
 /* Milliseconds until a timer is due; -1: none. */
 int net_timeout_ms(const struct net *net);

@@ -31,6 +31,7 @@ struct net_ops {
     bool (*sleep)(struct net *net);
     uint32_t (*rest_us)(struct net *net); /* NULL: never */
     void (*woken)(struct net *net);
+    bool (*untold)(const struct net *net); /* NULL: never */
     int (*timeout_ms)(const struct net *net);
     int (*listen)(struct net *net, const struct sockaddr *addr, int backlog,
                   struct net_listener **out);

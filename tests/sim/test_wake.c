@@ -99,6 +99,7 @@ enum { RECVS = 64, SOON_MS = 2000, LONG_MS = 10000 };
 
 struct end {
     struct uiw_device *dev;
+    bool shares; /* the other end's device */
     struct uiw_pd *pd;
     struct uiw_comp_channel *comps;
     struct uiw_cq *cq;
@@ -113,10 +114,9 @@ static void pause_ms(unsigned ms)
     poll(NULL, 0, (int)ms);
 }
 
-static void end_open(struct end *e, const char *spec)
+static void end_open_on(struct end *e, struct uiw_device *on)
 {
-    memset(e, 0, sizeof *e);
-    must(uiw_device_open(spec, &e->dev), spec);
+    *e = (struct end){.dev = on, .shares = true};
     must(uiw_pd_create(e->dev, &e->pd), "PD");
     must(uiw_comp_channel_create(e->dev, &e->comps), "completion channel");
     must(uiw_cq_create(e->dev, 2 * RECVS, e->comps, NULL, &e->cq), "CQ");
@@ -124,6 +124,14 @@ static void end_open(struct end *e, const char *spec)
     struct uiw_qp_attr attr = {
         .send_cq = e->cq, .recv_cq = e->cq, .max_send_wr = RECVS, .max_recv_wr = RECVS};
     must(uiw_qp_create(e->pd, &attr, &e->qp), "QP");
+}
+
+static void end_open(struct end *e, const char *spec)
+{
+    struct uiw_device *fresh;
+    must(uiw_device_open(spec, &fresh), spec);
+    end_open_on(e, fresh);
+    e->shares = false;
 }
 
 static void end_close(struct end *e)
@@ -139,7 +147,9 @@ static void end_close(struct end *e)
     must(uiw_cq_destroy(e->cq), "CQ");
     must(uiw_comp_channel_destroy(e->comps), "completion channel");
     must(uiw_pd_destroy(e->pd), "PD");
-    must(uiw_device_close(e->dev), "device");
+    if (!e->shares) {
+        must(uiw_device_close(e->dev), "device");
+    }
 }
 
 static struct uiw_event wait_for(struct end *e, enum uiw_event_type type)
@@ -188,6 +198,9 @@ static bool arrived(struct end *e, unsigned n, int within_ms)
     struct uiw_wc wc[RECVS];
     for (uint64_t until = net_now_ms() + (uint64_t)within_ms; n > 0;) {
         if (ring_count(&e->cq->ring) == 0) {
+            if (e->dev->spec.progress == UIW_POLLED) {
+                uiw_progress(e->dev, 0);
+            }
             if (net_now_ms() >= until) {
                 return false;
             }
@@ -280,12 +293,97 @@ static void test_who_waits_hears_of_posts(void **state)
     end_close(&b);
 }
 
+/* --- who sleeps hears of what another's call has brought about --- */
+
+static bool is_asleep(struct loop *l)
+{
+    for (int i = 0; i < LONG_MS && atomic_load(&l->sleepers) == 0; i++) {
+        pause_ms(1);
+    }
+    pause_ms(1);
+    return atomic_load(&l->sleepers) > 0;
+}
+
+/* A connection of a device to itself: what is sent is on no link, and no descriptor tells of it. */
+static void test_sleeper_hears_of_own_frames(void **state)
+{
+    (void)state;
+    struct end a, b;
+    char spec[80];
+    snprintf(spec, sizeof spec, "shm:/uiw-wake-%d,ip=198.18.0.1/24,progress=polled", (int)getpid());
+    end_open(&a, spec);
+    end_open_on(&b, a.dev);
+    meet(&a, &b);
+    struct loop *l = a.dev->loop;
+    while (uiw_progress(a.dev, 0) > 0) {
+    }
+    /* It wakes soon, so that no timer is what it has to wake for. */
+    struct sleeper s = {.until = net_now_ms()};
+    loop_lock(l);
+    list_append(&l->asleep, &s.node);
+    atomic_fetch_add(&l->sleepers, 1);
+    pthread_mutex_unlock(&l->lock);
+    struct uiw_wc wc;
+    assert_int_equal(uiw_cq_poll(b.cq, 1, &wc), 0);
+    assert_false(is_readable(l->wake_fd, 0)); /* nothing was to be done */
+    post_send(&a, 1);
+    assert_true(is_readable(l->wake_fd, 0));
+    loop_lock(l);
+    list_remove(&s.node);
+    atomic_fetch_sub(&l->sleepers, 1);
+    loop_unlock(l);
+    assert_true(arrived(&b, 1, SOON_MS));
+    end_close(&b);
+    end_close(&a);
+}
+
+/* The peer by hand: it answers the Request, and nothing else. */
+static int hand_made_peer(struct end *e)
+{
+    static const uint8_t reply[20] = "MPA ID Rep Frame\0\1\0";
+    uint8_t request[20];
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof any;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&any, len), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&any, &len), 0);
+    must(uiw_connect(e->ch, e->qp, (struct sockaddr *)&any, NULL, &e->conn), "connect");
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(fd >= 0);
+    close(listener);
+    assert_int_equal(recv(fd, request, sizeof request, MSG_WAITALL), sizeof request);
+    assert_int_equal(send(fd, reply, sizeof reply, 0), sizeof reply);
+    wait_for(e, UIW_EVENT_ESTABLISHED);
+    return fd;
+}
+
+/* What is posted sets a timer (conn_nudge()) for which the thread, asleep for as long as it may, has to wake. */
+static void test_sleeper_hears_of_timers(void **state)
+{
+    (void)state;
+    struct end a;
+    uint8_t octets[256];
+    end_open(&a, "sock:127.0.0.1,rev=1,crc=off");
+    int peer = hand_made_peer(&a);
+    pause_ms(20); /* until it does not keep away any more */
+    assert_true(is_asleep(a.dev->loop));
+    post_send(&a, 1);
+    assert_true(is_readable(peer, LONG_MS));
+    assert_true(recv(peer, octets, sizeof octets, 0) > 0);
+    assert_true(is_readable(peer, SOON_MS));
+    close(peer);
+    end_close(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_posts_are_not_lost),
         cmocka_unit_test(test_who_keeps_away_takes_no_wake_up),
         cmocka_unit_test(test_who_waits_hears_of_posts),
+        cmocka_unit_test(test_sleeper_hears_of_own_frames),
+        cmocka_unit_test(test_sleeper_hears_of_timers),
     };
     cmocka_set_test_filter(getenv("UIW_TEST"));
     return cmocka_run_group_tests(tests, NULL, NULL);
