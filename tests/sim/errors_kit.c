@@ -208,9 +208,7 @@ void scene_close(struct scene *c)
 
 void scene_join(struct scene *c)
 {
-    static const struct mpa_frame ask = {
-        .rev = 2, .crc = true, .enhanced = true, .ird = 4, .ord = 4};
-    raw_join(&c->r, &c->c, &ask);
+    raw_join(&c->r, &c->c, &raw_with_depths);
     raw_first(&c->r, &c->c);
 }
 

@@ -306,6 +306,9 @@ void raw_terminate(struct raw *r, struct raw_conn *c, struct raw_ulpdu *u, struc
 
 /* --- full operation --- */
 
+const struct mpa_frame raw_with_depths = {
+    .rev = 2, .crc = true, .enhanced = true, .ird = 4, .ord = 4};
+
 static void agree(struct raw_conn *c, const struct mpa_frame *mine, const struct mpa_frame *theirs)
 {
     bool crc = mine->crc || theirs->crc;

@@ -73,6 +73,9 @@ bool raw_next(struct raw *r, struct raw_conn *c, struct raw_ulpdu *u);
 /* The next one is a Terminate, and nothing but FIN comes behind it. */
 void raw_terminate(struct raw *r, struct raw_conn *c, struct raw_ulpdu *u, struct rdmap_term *t);
 
+/* A Request of revision 2 with depths of 4. */
+extern const struct mpa_frame raw_with_depths;
+
 /* Full operation with c as Initiator: dials, asks with f (NULL: Rev 1, CRC), and accepts at the device
  * with a fresh QP, which is then side 1's. */
 void raw_join(struct raw *r, struct raw_conn *c, const struct mpa_frame *f);

@@ -7,81 +7,7 @@
 
 #include <cmocka.h>
 
-#include "raw.h"
-
-enum { BIG = 32 << 20, SMALL = 4096 }; /* BIG: more than all buffers of a stream hold */
-
-struct scene {
-    struct sim s;
-    struct raw r;
-    struct raw_conn c;
-    struct raw_ulpdu u;
-    struct sim_side *b;
-    uint8_t mem[SMALL];
-    struct uiw_mr *mr;
-};
-
-static struct scene *scene_open(const char *keys)
-{
-    struct scene *c = calloc(1, sizeof *c);
-    sim_open_one(&c->s, 1, keys);
-    raw_open(&c->r, &c->s);
-    c->b = &c->s.side[1];
-    for (uint32_t i = 0; i < SMALL; i++) {
-        c->mem[i] = (uint8_t)(i * 3);
-    }
-    c->mr = sim_reg(&c->s, 1, c->mem, SMALL,
-                    UIW_ACCESS_LOCAL_WRITE | UIW_ACCESS_REMOTE_WRITE | UIW_ACCESS_REMOTE_READ);
-    return c;
-}
-
-static void scene_close(struct scene *c)
-{
-    raw_close(&c->r);
-    sim_drop(&c->s);
-    uiw_mr_dereg(c->mr);
-    sim_close(&c->s);
-    free(c);
-}
-
-/* Full operation with the peer as Initiator, which has sent its first FPDU. */
-static void join(struct scene *c)
-{
-    static const struct mpa_frame ask = {
-        .rev = 2, .crc = true, .enhanced = true, .ird = 4, .ord = 4};
-    raw_join(&c->r, &c->c, &ask);
-    raw_write(&c->c, (struct sim_at){0, 0}, NULL, 0);
-    raw_run(&c->r, 5);
-}
-
-static struct uiw_sge sge(const struct scene *c, uint32_t off, uint32_t n)
-{
-    return sim_sge(c->mr, c->mem + off, n);
-}
-
-static enum uiw_qp_state qp_is(const struct scene *c)
-{
-    struct uiw_qp_info info;
-    uiw_qp_query(c->b->qp, &info);
-    return info.state;
-}
-
-/* The device's Send of that many octets comes next. */
-static void expect_send(struct scene *c, uint32_t n)
-{
-    assert_true(raw_next(&c->r, &c->c, &c->u));
-    assert_int_equal(c->u.opcode, RDMAP_SEND);
-    assert_int_equal(c->u.seg.plen, n);
-}
-
-static void expect_end(struct scene *c, enum uiw_reason reason)
-{
-    sim_until(&c->s, &c->b->disconnected, 1, 15000);
-    assert_int_equal(c->b->last.reason, reason);
-    raw_run(&c->r, 50);
-    assert_int_equal(c->b->disconnected, 1);
-    assert_int_equal(qp_is(c), UIW_QP_ERROR);
-}
+#include "solo.h"
 
 /* --- half-closes --- */
 
@@ -89,51 +15,51 @@ static void expect_end(struct scene *c, enum uiw_reason reason)
 static void test_peer_closes_its_half(void **state)
 {
     (void)state;
-    enum { SENDS = 32, SIZE = BIG / SENDS };
-    struct scene *c = scene_open("mtu=1500");
+    enum { SENDS = 32, SIZE = SOLO_BIG / SENDS };
+    struct solo *c = solo_open("mtu=1500");
     uint8_t *big = calloc(1, SIZE);
     struct uiw_mr *mr = sim_reg(&c->s, 1, big, SIZE, 0);
     struct uiw_wc wc[SENDS];
-    join(c);
+    solo_join(c);
     c->c.deaf = true;
     for (int i = 0; i < SENDS; i++) {
         sim_post(&c->s, 1, UIW_WR_SEND, sim_sge(mr, big, SIZE), (struct sim_at){0, 0});
     }
     net_shutdown(c->c.stream);
     raw_run(&c->r, 20);
-    assert_int_equal(qp_is(c), UIW_QP_CLOSING); /* told, and no error */
+    assert_int_equal(solo_qp_state(c), UIW_QP_CLOSING); /* told, and no error */
     assert_int_equal(c->b->disconnected, 0);
-    assert_int_equal(sim_post(&c->s, 1, UIW_WR_SEND, sge(c, 0, 1), (struct sim_at){0, 0}),
+    assert_int_equal(sim_post(&c->s, 1, UIW_WR_SEND, solo_sge(c, 0, 1), (struct sim_at){0, 0}),
                      -ESHUTDOWN);
     c->c.deaf = false;
     uint32_t octets = 0;
     while (raw_next(&c->r, &c->c, &c->u)) {
         octets += c->u.seg.plen;
     }
-    assert_int_equal(octets, BIG); /* then FIN, no reset */
+    assert_int_equal(octets, SOLO_BIG); /* then FIN, no reset */
     assert_true(c->c.fin);
     assert_int_equal(c->c.error, 0);
-    expect_end(c, UIW_REASON_CLOSED);
+    solo_expect_end(c, UIW_REASON_CLOSED);
     sim_poll(&c->s, 1, SENDS, wc);
     for (int i = 0; i < SENDS; i++) {
         assert_int_equal(wc[i].status, UIW_WC_SUCCESS);
     }
     uiw_mr_dereg(mr);
     free(big);
-    scene_close(c);
+    solo_close(c);
 }
 
 /* proves: MPA-5044-7.2-01 DDP-5041-6.2.1-06 RDMAP-5040-6.2-01 */
 static void test_we_close_our_half(void **state)
 {
     (void)state;
-    struct scene *c = scene_open("mtu=1500");
+    struct solo *c = solo_open("mtu=1500");
     struct uiw_wc wc[2];
-    join(c);
-    sim_recv(&c->s, 1, sge(c, 0, 16), 3);
-    sim_post(&c->s, 1, UIW_WR_SEND, sge(c, 64, 100), (struct sim_at){0, 0});
+    solo_join(c);
+    sim_recv(&c->s, 1, solo_sge(c, 0, 16), 3);
+    sim_post(&c->s, 1, UIW_WR_SEND, solo_sge(c, 64, 100), (struct sim_at){0, 0});
     assert_int_equal(uiw_disconnect(c->b->conn), 0);
-    expect_send(c, 100);
+    solo_expect_send(c, 100);
     assert_false(raw_next(&c->r, &c->c, &c->u));
     assert_true(c->c.fin && !c->c.closed);
     raw_run(&c->r, 500);
@@ -144,23 +70,23 @@ static void test_we_close_our_half(void **state)
     assert_memory_equal(c->mem, "still", 5);
     assert_int_equal(c->b->disconnected, 0);
     net_shutdown(c->c.stream);
-    expect_end(c, UIW_REASON_CLOSED);
-    scene_close(c);
+    solo_expect_end(c, UIW_REASON_CLOSED);
+    solo_close(c);
 }
 
 /* A peer that never closes its half is not waited for without end. */
 static void test_peer_never_closes(void **state)
 {
     (void)state;
-    struct scene *c = scene_open("mtu=1500");
-    join(c);
+    struct solo *c = solo_open("mtu=1500");
+    solo_join(c);
     uint64_t start = c->s.ms;
     assert_int_equal(uiw_disconnect(c->b->conn), 0);
     assert_false(raw_next(&c->r, &c->c, &c->u));
-    expect_end(c, UIW_REASON_CLOSED);
+    solo_expect_end(c, UIW_REASON_CLOSED);
     assert_in_range(c->s.ms - start, 2500, 4000);
     assert_true(c->c.closed);
-    scene_close(c);
+    solo_close(c);
 }
 
 /* Both FINs leave before either has come. */
@@ -239,16 +165,16 @@ static void test_both_close_with_work(void **state)
 static void test_peer_closes_on_an_open_read(void **state)
 {
     (void)state;
-    struct scene *c = scene_open("mtu=1500");
+    struct solo *c = solo_open("mtu=1500");
     struct uiw_wc wc;
-    join(c);
-    sim_post(&c->s, 1, UIW_WR_RDMA_READ, sge(c, 0, 8), (struct sim_at){0x1000, 5});
+    solo_join(c);
+    sim_post(&c->s, 1, UIW_WR_RDMA_READ, solo_sge(c, 0, 8), (struct sim_at){0x1000, 5});
     assert_true(raw_next(&c->r, &c->c, &c->u));
     net_shutdown(c->c.stream);
-    expect_end(c, UIW_REASON_LOST);
+    solo_expect_end(c, UIW_REASON_LOST);
     sim_poll(&c->s, 1, 1, &wc);
     assert_int_equal(wc.status, UIW_WC_WR_FLUSH_ERR);
-    scene_close(c);
+    solo_close(c);
 }
 
 int main(void)

@@ -8,40 +8,10 @@
 #include <cmocka.h>
 
 #include "family.h"
-#include "raw.h"
-
-struct scene {
-    struct sim s;
-    struct raw r;
-    struct raw_conn c;
-    struct raw_ulpdu u;
-    struct rdmap_term t;
-    struct sim_side *b;
-    uint8_t mem[64];
-    struct uiw_mr *mr;
-};
-
-static struct scene *scene_open(const char *keys)
-{
-    struct scene *c = calloc(1, sizeof *c);
-    sim_open_one(&c->s, 1, keys);
-    raw_open(&c->r, &c->s);
-    c->b = &c->s.side[1];
-    c->mr = sim_reg(&c->s, 1, c->mem, sizeof c->mem, UIW_ACCESS_LOCAL_WRITE);
-    return c;
-}
-
-static void scene_close(struct scene *c)
-{
-    raw_close(&c->r);
-    sim_drop(&c->s);
-    uiw_mr_dereg(c->mr);
-    sim_close(&c->s);
-    free(c);
-}
+#include "solo.h"
 
 /* A Request is with the program. */
-static void ask(struct scene *c, const struct mpa_frame *f)
+static void ask(struct solo *c, const struct mpa_frame *f)
 {
     c->b->conn = NULL;
     raw_dial(&c->r, &c->c);
@@ -55,7 +25,7 @@ static void ask(struct scene *c, const struct mpa_frame *f)
 static void test_reject(void **state)
 {
     (void)state;
-    struct scene *c = scene_open("mtu=1500");
+    struct solo *c = solo_open("mtu=1500");
     for (uint8_t rev = 1; rev <= 2; rev++) {
         struct mpa_frame f = {.rev = rev, .crc = true, .enhanced = rev == 2, .ird = 1, .ord = 1}, g;
         ask(c, &f);
@@ -73,10 +43,10 @@ static void test_reject(void **state)
         raw_run(&c->r, 10);
         sim_drop(&c->s);
     }
-    scene_close(c);
+    solo_close(c);
 }
 
-static void put_rtr(struct scene *c, unsigned kind)
+static void put_rtr(struct solo *c, unsigned kind)
 {
     if (kind == MPA_RTR_WRITE) {
         raw_write(&c->c, (struct sim_at){0, 1}, NULL, 0);
@@ -93,7 +63,7 @@ static void test_responder_after_the_rtr(void **state)
     (void)state;
     static const uint8_t kinds[] = {MPA_RTR_SEND, MPA_RTR_WRITE, MPA_RTR_READ};
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-        struct scene *c = scene_open("mtu=1500");
+        struct solo *c = solo_open("mtu=1500");
         struct uiw_wc wc[2];
         struct mpa_frame f = {.rev = 2,
                               .crc = true,
@@ -121,13 +91,13 @@ static void test_responder_after_the_rtr(void **state)
         raw_send(&c->c, kinds[i] == MPA_RTR_SEND ? 2 : 1, "message", 7);
         sim_poll(&c->s, 1, 1, wc); /* the receive is still there */
         assert_int_equal(wc[0].byte_len, 7);
-        scene_close(c);
+        solo_close(c);
     }
 }
 
 /* What the Initiator offers and what the Reply takes: the first of Write, Read, Send that is in both,
  * else a Terminate. The answer to a Request with A=1 may have A=0, and then nothing is sent first. */
-static void offer(struct scene *c, unsigned offered, unsigned taken, bool a)
+static void offer(struct solo *c, unsigned offered, unsigned taken, bool a)
 {
     static const uint8_t order[] = {MPA_RTR_WRITE, MPA_RTR_READ, MPA_RTR_SEND};
     static const unsigned opcodes[] = {RDMAP_WRITE, RDMAP_READ_REQUEST, RDMAP_SEND};
@@ -173,7 +143,7 @@ static void offer(struct scene *c, unsigned offered, unsigned taken, bool a)
 static void test_initiator_and_all_flags(void **state)
 {
     (void)state;
-    struct scene *c = scene_open("mtu=1500");
+    struct solo *c = solo_open("mtu=1500");
     for (unsigned offered = 1; offered < 8; offered++) {
         for (unsigned taken = 0; taken < 16; taken++) {
             offer(c, offered, taken & 7, taken < 8);
@@ -186,7 +156,7 @@ static void test_initiator_and_all_flags(void **state)
     sim_qps(&c->s, NULL);
     assert_int_equal(uiw_connect(c->b->ch, c->b->qp, (struct sockaddr *)&to, &p, &c->b->conn),
                      -EINVAL);
-    scene_close(c);
+    solo_close(c);
 }
 
 /* Both ends ours, each kind: neither end has a completion of it, both can say what it was. */

@@ -9,74 +9,7 @@
 #include <cmocka.h>
 
 #include "family.h"
-#include "raw.h"
-
-enum { BIG = 32 << 20, SMALL = 4096 }; /* BIG: more than all buffers of a stream hold */
-
-struct scene {
-    struct sim s;
-    struct raw r;
-    struct raw_conn c;
-    struct raw_ulpdu u;
-    struct rdmap_term t;
-    struct sim_side *b;
-    uint8_t mem[SMALL];
-    struct uiw_mr *mr;
-};
-
-static struct scene *scene_open(const char *keys)
-{
-    struct scene *c = calloc(1, sizeof *c);
-    sim_open_one(&c->s, 1, keys);
-    raw_open(&c->r, &c->s);
-    c->b = &c->s.side[1];
-    for (uint32_t i = 0; i < SMALL; i++) {
-        c->mem[i] = (uint8_t)(i * 3);
-    }
-    c->mr = sim_reg(&c->s, 1, c->mem, SMALL,
-                    UIW_ACCESS_LOCAL_WRITE | UIW_ACCESS_REMOTE_WRITE | UIW_ACCESS_REMOTE_READ);
-    return c;
-}
-
-static void scene_close(struct scene *c)
-{
-    raw_close(&c->r);
-    sim_drop(&c->s);
-    uiw_mr_dereg(c->mr);
-    sim_close(&c->s);
-    free(c);
-}
-
-/* Full operation with the peer as Initiator, which has sent its first FPDU. */
-static void join(struct scene *c)
-{
-    static const struct mpa_frame ask = {
-        .rev = 2, .crc = true, .enhanced = true, .ird = 4, .ord = 4};
-    raw_join(&c->r, &c->c, &ask);
-    raw_write(&c->c, (struct sim_at){0, 0}, NULL, 0);
-    raw_run(&c->r, 5);
-}
-
-static struct uiw_sge sge(const struct scene *c, uint32_t off, uint32_t n)
-{
-    return sim_sge(c->mr, c->mem + off, n);
-}
-
-static enum uiw_qp_state qp_is(const struct scene *c)
-{
-    struct uiw_qp_info info;
-    uiw_qp_query(c->b->qp, &info);
-    return info.state;
-}
-
-static void expect_end(struct scene *c, enum uiw_reason reason)
-{
-    sim_until(&c->s, &c->b->disconnected, 1, 15000);
-    assert_int_equal(c->b->last.reason, reason);
-    raw_run(&c->r, 50);
-    assert_int_equal(c->b->disconnected, 1);
-    assert_int_equal(qp_is(c), UIW_QP_ERROR);
-}
+#include "solo.h"
 
 /* --- the beginning --- */
 
@@ -94,12 +27,12 @@ static void fpdu_with(struct mpa_tx *tx, const struct ddp_hdr *h, uint8_t *to, u
 static void test_fpdu_right_behind_the_reply(void **state)
 {
     (void)state;
-    struct scene *c = scene_open("mtu=1500,rev=1");
+    struct solo *c = solo_open("mtu=1500,rev=1");
     struct uiw_wc wc;
     struct mpa_frame ask, reply = {.reply = true, .rev = 1, .crc = true};
     struct sockaddr_storage to = test_addr("198.18.0.1", RAW_PORT);
     sim_qps(&c->s, NULL);
-    sim_recv(&c->s, 1, sge(c, 0, 16), 3);
+    sim_recv(&c->s, 1, solo_sge(c, 0, 16), 3);
     raw_listen(&c->r, &c->c);
     assert_int_equal(uiw_connect(c->b->ch, c->b->qp, (struct sockaddr *)&to, NULL, &c->b->conn), 0);
     raw_run(&c->r, 20);
@@ -114,22 +47,22 @@ static void test_fpdu_right_behind_the_reply(void **state)
     assert_int_equal(c->b->established, 1);
     assert_int_equal(wc.byte_len, 8);
     assert_memory_equal(c->mem, "together", 8);
-    scene_close(c);
+    solo_close(c);
 }
 
 /* proves: MPA-5044-7.1.2-10 */
 static void test_fpdu_right_after_the_reply(void **state)
 {
     (void)state;
-    struct scene *c = scene_open("mtu=1500");
+    struct solo *c = solo_open("mtu=1500");
     struct uiw_wc wc;
     raw_join(&c->r, &c->c, NULL);
-    sim_recv(&c->s, 1, sge(c, 0, 16), 3);
+    sim_recv(&c->s, 1, solo_sge(c, 0, 16), 3);
     raw_send(&c->c, 1, "at once", 7);
     sim_poll(&c->s, 1, 1, &wc);
     assert_int_equal(wc.byte_len, 7);
     assert_memory_equal(c->mem, "at once", 7);
-    scene_close(c);
+    solo_close(c);
 }
 
 /* proves: MPA-5044-7.1-02 */
@@ -137,10 +70,10 @@ static void test_full_operation_needs_a_qp(void **state)
 {
     (void)state;
     static const struct mpa_frame ask = {.rev = 1, .crc = true};
-    struct scene *c = scene_open("mtu=1500");
+    struct solo *c = solo_open("mtu=1500");
     struct raw_conn second;
     struct sockaddr_storage to = test_addr("198.18.0.1", RAW_PORT);
-    join(c);
+    solo_join(c);
     struct uiw_conn *first = c->b->conn, *none;
     c->b->conn = NULL;
     raw_dial(&c->r, &second);
@@ -153,7 +86,7 @@ static void test_full_operation_needs_a_qp(void **state)
     raw_run(&c->r, 100);
     assert_int_equal(second.rx_octets, 0);
     uiw_conn_destroy(first);
-    scene_close(c);
+    solo_close(c);
 }
 
 /* The peer wants a Read as RTR: it goes first, within the depth just agreed, and is no work request's.
@@ -161,7 +94,7 @@ static void test_full_operation_needs_a_qp(void **state)
 static void test_read_as_rtr(void **state)
 {
     (void)state;
-    struct scene *c = scene_open("mtu=1500");
+    struct solo *c = solo_open("mtu=1500");
     struct uiw_conn_param p = {.ird = 8, .ord = 8, .p2p = true};
     struct mpa_frame f = {.reply = true,
                           .rev = 2,
@@ -179,7 +112,7 @@ static void test_read_as_rtr(void **state)
     assert_int_equal(info.ord, 2);
     assert_int_equal(info.ird, 8);
     for (uint32_t i = 0; i < 2; i++) {
-        sim_post(&c->s, 1, UIW_WR_RDMA_READ, sge(c, i * 8, 8), (struct sim_at){0x1000, 5});
+        sim_post(&c->s, 1, UIW_WR_RDMA_READ, solo_sge(c, i * 8, 8), (struct sim_at){0x1000, 5});
     }
     assert_true(raw_next(&c->r, &c->c, &c->u));
     assert_int_equal(c->u.opcode, RDMAP_READ_REQUEST);
@@ -195,41 +128,41 @@ static void test_read_as_rtr(void **state)
     assert_true(raw_next(&c->r, &c->c, &c->u));
     assert_int_equal(c->u.opcode, RDMAP_READ_REQUEST);
     assert_int_equal(uiw_cq_poll(c->b->cq, 1, &wc), 0);
-    scene_close(c);
+    solo_close(c);
 }
 
 /* proves: MPA-5044-7.1.2-16 */
 static void test_program_closes_on_the_reply(void **state)
 {
     (void)state;
-    struct scene *c = scene_open("mtu=1500");
+    struct solo *c = solo_open("mtu=1500");
     raw_answer(&c->r, &c->c, NULL, NULL);
     assert_int_equal(c->b->last.type, UIW_EVENT_ESTABLISHED);
     assert_int_equal(uiw_disconnect(c->b->conn), 0);
     assert_false(raw_next(&c->r, &c->c, &c->u)); /* no FPDU */
     assert_true(c->c.fin && !c->c.closed);
     net_shutdown(c->c.stream);
-    expect_end(c, UIW_REASON_CLOSED);
-    scene_close(c);
+    solo_expect_end(c, UIW_REASON_CLOSED);
+    solo_close(c);
 }
 
 /* proves: MPA-5044-4.4-07 */
 static void test_crc_for_the_peer(void **state)
 {
     (void)state;
-    struct scene *c = scene_open("mtu=1500,crc=off");
+    struct solo *c = solo_open("mtu=1500,crc=off");
     struct uiw_conn_info info;
-    join(c); /* asks for CRCs */
+    solo_join(c); /* asks for CRCs */
     uiw_conn_query(c->b->conn, &info);
     assert_true(info.crc);
     struct uiw_wc wc;
     for (uint32_t msn = 1; msn <= 300; msn++) { /* over 1 MiB; raw_next() checks each CRC */
-        sim_recv(&c->s, 1, sge(c, 0, SMALL), 1);
-        sim_post(&c->s, 1, UIW_WR_SEND, sge(c, 0, SMALL), (struct sim_at){0, 0});
+        sim_recv(&c->s, 1, solo_sge(c, 0, SOLO_SMALL), 1);
+        sim_post(&c->s, 1, UIW_WR_SEND, solo_sge(c, 0, SOLO_SMALL), (struct sim_at){0, 0});
         raw_send(&c->c, msn, c->mem, 1000);
         sim_poll(&c->s, 1, 1, &wc);
         sim_poll(&c->s, 1, 1, &wc);
-        for (uint32_t n = 0; n < SMALL; n += c->u.seg.plen) {
+        for (uint32_t n = 0; n < SOLO_SMALL; n += c->u.seg.plen) {
             assert_true(raw_next(&c->r, &c->c, &c->u));
         }
     }
@@ -237,12 +170,12 @@ static void test_crc_for_the_peer(void **state)
     raw_put(&c->c, fpdu, sizeof fpdu);
     raw_terminate(&c->r, &c->c, &c->u, &c->t);
     assert_true(verdict_is(c->t.v, 2, 0, 2));
-    scene_close(c);
+    solo_close(c);
 }
 
 /* --- states of a QP --- */
 
-static void expect_no_stream(struct scene *c)
+static void expect_no_stream(struct solo *c)
 {
     struct sockaddr_storage to = test_addr("198.18.0.1", RAW_PORT);
     struct uiw_conn *none;
@@ -253,18 +186,18 @@ static void expect_no_stream(struct scene *c)
 static void test_states_of_a_qp(void **state)
 {
     (void)state;
-    struct scene *c = scene_open("mtu=1500");
+    struct solo *c = solo_open("mtu=1500");
     struct uiw_wc wc[3];
     sim_qps(&c->s, NULL);
-    assert_int_equal(qp_is(c), UIW_QP_IDLE);
-    sim_recv(&c->s, 1, sge(c, 0, 16), 1); /* taken, and kept */
-    assert_int_equal(qp_is(c), UIW_QP_IDLE);
+    assert_int_equal(solo_qp_state(c), UIW_QP_IDLE);
+    sim_recv(&c->s, 1, solo_sge(c, 0, 16), 1); /* taken, and kept */
+    assert_int_equal(solo_qp_state(c), UIW_QP_IDLE);
     assert_int_equal(uiw_qp_error(c->b->qp), 0); /* IDLE to ERROR */
-    assert_int_equal(qp_is(c), UIW_QP_ERROR);
+    assert_int_equal(solo_qp_state(c), UIW_QP_ERROR);
     sim_poll(&c->s, 1, 1, wc);
     assert_int_equal(wc[0].status, UIW_WC_WR_FLUSH_ERR);
     assert_int_equal(uiw_qp_error(c->b->qp), 0); /* once more changes nothing */
-    assert_int_equal(qp_is(c), UIW_QP_ERROR);
+    assert_int_equal(solo_qp_state(c), UIW_QP_ERROR);
     expect_no_stream(c); /* there is no way back */
     sim_drop(&c->s);
 
@@ -276,28 +209,28 @@ static void test_states_of_a_qp(void **state)
     assert_int_equal(uiw_connect(c->b->ch, c->b->qp, (struct sockaddr *)&to, NULL, &c->b->conn), 0);
     raw_run(&c->r, 20);
     raw_take_frame(&c->r, &c->c, false, &ask);
-    assert_int_equal(qp_is(c), UIW_QP_IDLE); /* no Reply yet */
+    assert_int_equal(solo_qp_state(c), UIW_QP_IDLE); /* no Reply yet */
     expect_no_stream(c);
     raw_frame(&c->c, &reply);
     sim_until(&c->s, &c->b->established, 1, 1000);
-    assert_int_equal(qp_is(c), UIW_QP_RTS);
+    assert_int_equal(solo_qp_state(c), UIW_QP_RTS);
     expect_no_stream(c);
     assert_int_equal(uiw_disconnect(c->b->conn), 0);
-    assert_int_equal(qp_is(c), UIW_QP_CLOSING);
-    assert_int_equal(sim_post(&c->s, 1, UIW_WR_SEND, sge(c, 0, 1), (struct sim_at){0, 0}),
+    assert_int_equal(solo_qp_state(c), UIW_QP_CLOSING);
+    assert_int_equal(sim_post(&c->s, 1, UIW_WR_SEND, solo_sge(c, 0, 1), (struct sim_at){0, 0}),
                      -ESHUTDOWN);
     expect_no_stream(c);
     raw_run(&c->r, 20);
     net_shutdown(c->c.stream);
-    expect_end(c, UIW_REASON_CLOSED); /* ERROR */
+    solo_expect_end(c, UIW_REASON_CLOSED); /* ERROR */
     expect_no_stream(c);
     sim_drop(&c->s);
-    scene_close(c);
+    solo_close(c);
 }
 
 /* --- errors that cross --- */
 
-static void put_terminate(struct scene *c)
+static void put_terminate(struct solo *c)
 {
     uint8_t seg[64];
     struct ddp_hdr h = {.last = true, .version = 1, .ulp = 0x47, .qn = 2, .msn = 1};
@@ -308,8 +241,8 @@ static void put_terminate(struct scene *c)
 static void test_terminates_cross(void **state)
 {
     (void)state;
-    struct scene *c = scene_open("mtu=1500");
-    join(c);
+    struct solo *c = solo_open("mtu=1500");
+    solo_join(c);
     net_wire_set(c->b->net, &(struct net_wire){.delay_ms = 30});
     raw_write(&c->c, (struct sim_at){1, 2}, "x", 1);
     sim_until(&c->s, &c->b->disconnected, 1, 1000);
@@ -318,9 +251,9 @@ static void test_terminates_cross(void **state)
     raw_terminate(&c->r, &c->c, &c->u, &c->t);
     assert_true(verdict_is(c->t.v, 1, 1, 0));
     net_shutdown(c->c.stream);
-    expect_end(c, UIW_REASON_FAULT);
+    solo_expect_end(c, UIW_REASON_FAULT);
     assert_int_equal(c->b->last.layer << 16 | c->b->last.etype << 8 | c->b->last.code, 0x10100);
-    scene_close(c);
+    solo_close(c);
 }
 
 static void test_both_devices_at_fault(void **state)
@@ -365,15 +298,16 @@ static void test_both_devices_at_fault(void **state)
 static void test_error_while_sending(void **state)
 {
     (void)state;
-    struct scene *c = scene_open("mtu=1500");
-    uint8_t *big = calloc(1, BIG);
-    struct uiw_mr *mr = sim_reg(&c->s, 1, big, BIG, UIW_ACCESS_REMOTE_READ);
-    join(c);
+    struct solo *c = solo_open("mtu=1500");
+    uint8_t *big = calloc(1, SOLO_BIG);
+    struct uiw_mr *mr = sim_reg(&c->s, 1, big, SOLO_BIG, UIW_ACCESS_REMOTE_READ);
+    solo_join(c);
     c->c.deaf = true;
-    raw_read_request(
-        &c->c, 1,
-        &(struct rdmap_read_request){
-            .sink_stag = 9, .len = BIG, .src_stag = uiw_mr_rkey(mr), .src_to = (uintptr_t)big});
+    raw_read_request(&c->c, 1,
+                     &(struct rdmap_read_request){.sink_stag = 9,
+                                                  .len = SOLO_BIG,
+                                                  .src_stag = uiw_mr_rkey(mr),
+                                                  .src_to = (uintptr_t)big});
     raw_run(&c->r, 300);
     raw_write(&c->c, (struct sim_at){1, 2}, "x", 1); /* 1/1/00 */
     raw_send(&c->c, 7, "y", 1);                      /* 1/2/03, if it were looked at */
@@ -389,41 +323,42 @@ static void test_error_while_sending(void **state)
         assert_false(c->u.seg.hdr.last);
         octets += c->u.seg.plen;
     }
-    assert_true(octets < BIG);
+    assert_true(octets < SOLO_BIG);
     assert_int_equal(c->u.opcode, RDMAP_TERMINATE);
     assert_true(rdmap_term_unpack(c->u.seg.payload, &c->t));
     assert_true(verdict_is(c->t.v, 1, 1, 0));
     assert_false(raw_next(&c->r, &c->c, &c->u));
     assert_true(c->c.fin);
-    expect_end(c, UIW_REASON_FAULT);
+    solo_expect_end(c, UIW_REASON_FAULT);
     uiw_mr_dereg(mr);
     free(big);
-    scene_close(c);
+    solo_close(c);
 }
 
 /* The peer does not even take the Terminate: the end comes all the same. */
 static void test_terminate_cannot_leave(void **state)
 {
     (void)state;
-    struct scene *c = scene_open("mtu=1500");
-    uint8_t *big = calloc(1, BIG);
-    struct uiw_mr *mr = sim_reg(&c->s, 1, big, BIG, UIW_ACCESS_REMOTE_READ);
+    struct solo *c = solo_open("mtu=1500");
+    uint8_t *big = calloc(1, SOLO_BIG);
+    struct uiw_mr *mr = sim_reg(&c->s, 1, big, SOLO_BIG, UIW_ACCESS_REMOTE_READ);
     struct uiw_conn_info info;
-    join(c);
+    solo_join(c);
     c->c.deaf = true;
-    raw_read_request(
-        &c->c, 1,
-        &(struct rdmap_read_request){
-            .sink_stag = 9, .len = BIG, .src_stag = uiw_mr_rkey(mr), .src_to = (uintptr_t)big});
+    raw_read_request(&c->c, 1,
+                     &(struct rdmap_read_request){.sink_stag = 9,
+                                                  .len = SOLO_BIG,
+                                                  .src_stag = uiw_mr_rkey(mr),
+                                                  .src_to = (uintptr_t)big});
     raw_run(&c->r, 300);
     raw_write(&c->c, (struct sim_at){1, 2}, "x", 1);
     raw_run(&c->r, 5000);
     uiw_conn_query(c->b->conn, &info);
     assert_int_equal(info.emss, 0);
-    expect_end(c, UIW_REASON_FAULT);
+    solo_expect_end(c, UIW_REASON_FAULT);
     uiw_mr_dereg(mr);
     free(big);
-    scene_close(c);
+    solo_close(c);
 }
 
 /* --- order of completions --- */
@@ -432,10 +367,10 @@ static void test_terminate_cannot_leave(void **state)
 static void test_order_and_fence(void **state)
 {
     (void)state;
-    struct scene *c = scene_open("mtu=1500");
+    struct solo *c = solo_open("mtu=1500");
     struct uiw_wc wc[4];
-    join(c);
-    struct uiw_sge s = sge(c, 0, 8);
+    solo_join(c);
+    struct uiw_sge s = solo_sge(c, 0, 8);
     struct uiw_send_wr wr[4] = {{.wr_id = 1, .next = &wr[1], .opcode = UIW_WR_RDMA_READ},
                                 {.wr_id = 2, .next = &wr[2], .opcode = UIW_WR_RDMA_WRITE},
                                 {.wr_id = 3, .next = &wr[3], .opcode = UIW_WR_SEND},
@@ -467,7 +402,7 @@ static void test_order_and_fence(void **state)
         assert_int_equal(wc[i].wr_id, i + 1);
         assert_int_equal(wc[i].status, UIW_WC_SUCCESS);
     }
-    scene_close(c);
+    solo_close(c);
 }
 
 /* The Terminate tells which Read failed; all behind it is flushed, the Sends that had left too.
@@ -475,13 +410,13 @@ static void test_order_and_fence(void **state)
 static void test_flush_after_terminate(void **state)
 {
     (void)state;
-    struct scene *c = scene_open("mtu=1500");
+    struct solo *c = solo_open("mtu=1500");
     struct uiw_wc wc[8];
-    join(c);
+    solo_join(c);
     for (uint64_t i = 0; i < 4; i++) {
-        sim_recv(&c->s, 1, sge(c, 0, 8), 100 + i);
+        sim_recv(&c->s, 1, solo_sge(c, 0, 8), 100 + i);
     }
-    struct uiw_sge s = sge(c, 0, 8);
+    struct uiw_sge s = solo_sge(c, 0, 8);
     for (uint64_t i = 0; i < 4; i++) {
         struct uiw_send_wr wr = {.wr_id = i, .sg_list = &s, .num_sge = 1};
         wr.flags = UIW_SEND_SIGNALED;
@@ -498,7 +433,7 @@ static void test_flush_after_terminate(void **state)
         assert_int_equal(wc[i].wr_id, i < 4 ? i : 96 + i);
         assert_int_equal(wc[i].status, i == 0 ? UIW_WC_REM_ACCESS_ERR : UIW_WC_WR_FLUSH_ERR);
     }
-    scene_close(c);
+    solo_close(c);
 }
 
 int main(void)
