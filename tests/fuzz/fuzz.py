@@ -274,6 +274,65 @@ def seeds_shm():
                                  send, send, collect, doze)) for _ in range(r.randrange(200)))
 
 
+def seeds_frame():
+    for path in sorted(glob.glob(os.path.join(TESTS, "captures", "*.pcap"))):
+        if os.path.getsize(path) > LARGEST_CAPTURE:
+            continue
+        for n, (_, link, frame, length) in enumerate(wire.records(path)):
+            if link == 1 and n < 2:
+                yield u16(length - len(frame)) + frame
+                yield u16(60) + frame[:100]
+                yield u16(0) + frame[:12] + b"\x81\0\0\7" + frame[12:60]
+    eth = bytes(12)
+    for opts in (b"\2\4\5\xa0", b"\2\1\0\0", b"\2\xff\0\0", b"\1\1\1\2", b"\0\0\0\0"):
+        tcp = bytes(12) + b"\x60\x02" + bytes(6) + opts
+        yield u16(0) + eth + b"\x08\0\x45\0" + u16(20 + len(tcp)) + bytes(5) + b"\6" + bytes(10) + tcp
+        yield u16(0) + eth + b"\x86\xdd\x60\0\0\0" + u16(len(tcp)) + b"\6\x40" + bytes(32) + tcp
+    for lie in (-8, -1, 0, 1, 8, 3000):  # lengths that are not what they should be
+        for doff in (0x10, 0x40, 0x50, 0x60, 0xf0):
+            tcp = bytes(12) + bytes([doff, 0x10]) + bytes(6)
+            yield u16(0) + eth + b"\x08\0\x45\0" + u16(40 + lie) + bytes(5) + b"\6" + bytes(10) + tcp
+            yield u16(0) + eth + b"\x86\xdd\x60\0\0\0" + u16(20 + lie) + b"\6\x40" + bytes(32) + tcp
+
+
+def seeds_link():
+    turn = b"\7\x12"
+    for v6 in (0, 1):
+        dial = b"\2" + bytes([v6])
+        data = b"\3" + bytes([v6, 0x18, 0, 0]) + u16(100) + u16(1000)
+        yield dial + data + data + turn
+        for n in (1994, 2000, 5000, 11999):
+            yield dial + b"\3" + bytes([v6, 0x18, 0, 0]) + u16(n) + u16(1000) + data + turn
+            for lie in (b"\x10\0", b"\xf0\0", b"\x60\0", b"\x50\x46", b"\0\x45"):
+                yield dial + b"\3" + bytes([8 | v6, 0x18, 0, 0]) + lie + u16(n) + u16(1000) + data + turn
+            for off in (b"\x80", b"\xb0", b"\xc0", b"\xf1" + u32(5000), b"\xf1" + u32(1 << 15)):
+                yield dial + b"\3" + bytes([4 | v6, 0x18, 0, 0]) + off + u16(n) + u16(1000) + data + turn
+        yield dial + b"\6\0" + u16(9000) + turn + b"\5" + bytes([v6]) + u16(9000) + u16(3000) + u16(2000) + turn
+        yield dial + data + b"\3" + bytes([v6, 0x11, 0, 0]) + u16(0) + u16(1000) + turn + b"\6\xc0" + u16(1) + turn
+        yield dial + b"\6\xf0" + u16(1) + turn + data
+        for flags in (0, 2, 4, 0x14, 0x12, 1, 0x11, 0x29, 0x3f):
+            yield dial + b"\3" + bytes([v6, flags, 0, 0]) + u16(10) + u16(1000) + turn
+        for off in (0x80, 0xb0, 0xb8, 0xc0, 0xef):
+            yield dial + b"\3" + bytes([v6, 0x10, off, 0]) + u16(50) + u16(1000) + data + turn
+            yield dial + b"\3" + bytes([v6, 0x10, 0, off]) + u16(50) + u16(1000) + turn
+        for opts in (b"\x02\x04\0\0", b"\x05\x0a" + bytes(8), b"\xfd\0", b"\x05\xff", b"\x02\x01"):
+            yield b"\2" + bytes([0x80 | v6, len(opts)]) + opts + turn
+            yield dial + b"\3" + bytes([v6 | 2, 0x10, 0, 0, len(opts)]) + opts + u16(5) + u16(1000) + turn
+    arp = u16(1) + u16(0x800) + b"\6\4" + u16(1) + bytes(6) + bytes((198, 18, 0, 1)) + bytes(6) + bytes((198, 18, 0, 2))
+    yield b"\1\6" + bytes([len(arp)]) + arp + turn
+    echo = b"\x45\0" + u16(48) + u32(0) + b"\x40\1\0\0" + bytes((198, 18, 0, 1, 198, 18, 0, 2)) + b"\x08" + bytes(27)
+    yield b"\1\0" + bytes([len(echo)]) + echo + turn
+    nd = b"\x60\0\0\0" + u16(32) + b"\x3a\xff" + bytes(15) + b"\1" + b"\xff\2" + bytes(13) + b"\1\x87" + bytes(31)
+    yield b"\1\1" + bytes([len(nd)]) + nd + turn
+    for how in range(4):
+        for way in (0, 1):
+            for length in (0, 13, 66000, 1 << 20):  # of a frame in the slot that is due
+                yield b"\0\1\2\0" + u64(1 << 48 | length) + turn
+            yield b"\2\0" + b"\0" + bytes([way, 0, how]) + u64(0xffff << 48 | 3) + turn + b"\6\0" + u16(3000) + turn
+    for r in some(40):
+        yield r.randbytes(r.randrange(400))
+
+
 def seeds_conn():
     turn = b"\x09\x10"
     for flags in range(8):
@@ -341,7 +400,7 @@ def run(program, name, seconds, corpus=None):
     with tempfile.TemporaryDirectory() as folder:
         write_seeds(name, folder)
         return subprocess.run([program, corpus, folder, *kept(name), f"-max_total_time={seconds}",
-                               "-timeout=20", "-max_len=20000", "-entropic=0",
+                               "-timeout=120", "-max_len=20000", "-entropic=0",
                                f"-artifact_prefix={corpus}-found-"],
                               env=env, check=False).returncode != 0
 
