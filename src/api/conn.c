@@ -15,8 +15,8 @@ struct uiw_conn *conn_new(struct uiw_device *dev, struct uiw_event_channel *ch)
 {
     struct uiw_conn *c = calloc(1, sizeof *c);
     struct conn_setup *setup = calloc(1, sizeof *setup);
-    struct cm_event *last = calloc(1, sizeof *last);
-    if (c == NULL || setup == NULL || last == NULL) {
+    struct cm_event *last = c != NULL ? cm_event_new(c, UIW_EVENT_DISCONNECTED, NULL) : NULL;
+    if (setup == NULL || last == NULL) {
         free(c);
         free(setup);
         free(last);
@@ -26,7 +26,6 @@ struct uiw_conn *conn_new(struct uiw_device *dev, struct uiw_event_channel *ch)
     c->channel = ch;
     c->setup = setup;
     c->last = last;
-    list_init(&c->last->node);
     list_init(&c->on_timed);
     list_init(&c->on_listener);
     list_append(&dev->conns, &c->on_device);

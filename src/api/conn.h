@@ -85,9 +85,19 @@ struct conn_scratch {
     struct span spans[CONN_RX_SPANS];
 };
 
+/* What a struct uiw_event is made of: each connection keeps one, so it is small. */
 struct cm_event {
     struct list node; /* first: a node is its event */
-    struct uiw_event ev;
+    struct uiw_conn *conn;
+    void *user;
+    struct uiw_listener *listener;
+    enum uiw_event_type type;
+    enum uiw_reason reason;
+    int status;
+    uint8_t layer, etype, code;
+    uint16_t ird, ord, private_len;
+    char text[sizeof((struct uiw_event *)NULL)->text];
+    uint8_t private_data[];
 };
 
 struct uiw_conn {
@@ -172,7 +182,9 @@ void conn_end(struct uiw_conn *c, enum uiw_reason reason, const struct verdict *
 void cm_accept(struct uiw_listener *l);
 void cm_forget(struct uiw_conn *c);                    /* the program never saw it, and will not */
 bool cm_raise(struct uiw_conn *c, struct cm_event *e); /* takes e */
-struct cm_event *cm_event_new(struct uiw_conn *c, enum uiw_event_type type);
+/* peer: whose private data comes with it, or NULL. NULL without memory. */
+struct cm_event *cm_event_new(struct uiw_conn *c, enum uiw_event_type type,
+                              const struct mpa_frame *peer);
 int cm_errno_of(enum uiw_reason reason);
 
 #endif

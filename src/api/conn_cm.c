@@ -41,20 +41,47 @@ int cm_errno_of(enum uiw_reason reason)
     }
 }
 
-struct cm_event *cm_event_new(struct uiw_conn *c, enum uiw_event_type type)
+struct cm_event *cm_event_new(struct uiw_conn *c, enum uiw_event_type type,
+                              const struct mpa_frame *peer)
 {
-    struct cm_event *e = calloc(1, sizeof *e);
-    if (e != NULL) {
-        list_init(&e->node);
-        e->ev.type = type;
-        e->ev.conn = c;
-        e->ev.user = c->user;
-        if (type == UIW_EVENT_CONNECT_REQUEST) {
-            e->ev.user = c->listener->user;
-            e->ev.listener = c->listener;
-        }
+    uint16_t len = peer != NULL ? peer->pd_len : 0;
+    struct cm_event *e = calloc(1, sizeof *e + len);
+    if (e == NULL) {
+        return NULL;
+    }
+    list_init(&e->node);
+    e->type = type;
+    e->conn = c;
+    e->user = c->user;
+    e->private_len = len;
+    if (type == UIW_EVENT_CONNECT_REQUEST) {
+        e->user = c->listener->user;
+        e->listener = c->listener;
+    }
+    if (peer != NULL) {
+        e->ird = peer->enhanced ? peer->ird : MPA_DEPTH_UNSET;
+        e->ord = peer->enhanced ? peer->ord : MPA_DEPTH_UNSET;
+        memcpy(e->private_data, peer->pd, len);
     }
     return e;
+}
+
+static void event_fill(struct uiw_event *ev, const struct cm_event *e)
+{
+    *ev = (struct uiw_event){.type = e->type,
+                             .conn = e->conn,
+                             .user = e->user,
+                             .listener = e->listener,
+                             .reason = e->reason,
+                             .status = e->status,
+                             .layer = e->layer,
+                             .etype = e->etype,
+                             .code = e->code,
+                             .ird = e->ird,
+                             .ord = e->ord,
+                             .private_len = e->private_len};
+    memcpy(ev->text, e->text, sizeof ev->text);
+    memcpy(ev->private_data, e->private_data, e->private_len);
 }
 
 bool cm_raise(struct uiw_conn *c, struct cm_event *e)
@@ -69,7 +96,7 @@ bool cm_raise(struct uiw_conn *c, struct cm_event *e)
 
 static bool speaks_of_conn(const struct list *node, const void *key)
 {
-    return ((const struct cm_event *)(const void *)node)->ev.conn == key;
+    return ((const struct cm_event *)(const void *)node)->conn == key;
 }
 
 static void forget_events(struct uiw_conn *c)
@@ -153,7 +180,7 @@ int uiw_event_get(struct uiw_event_channel *ch, struct uiw_event *ev)
         return err;
     }
     struct cm_event *e = CONTAINER_OF(node, struct cm_event, node);
-    *ev = e->ev;
+    event_fill(ev, e);
     free(e);
     if (ev->type == UIW_EVENT_CONNECT_REQUEST) {
         loop_lock(ch->dev->loop);

@@ -22,17 +22,16 @@ static void raise_last(struct uiw_conn *c, enum uiw_reason reason, const struct 
 {
     struct cm_event *e = c->last;
     c->last = NULL;
-    e->ev.type = c->established ? UIW_EVENT_DISCONNECTED : UIW_EVENT_CONNECT_ERROR;
-    e->ev.conn = c;
-    e->ev.user = c->user;
-    e->ev.reason = reason;
-    e->ev.status = cm_errno_of(reason);
+    e->type = c->established ? UIW_EVENT_DISCONNECTED : UIW_EVENT_CONNECT_ERROR;
+    e->user = c->user;
+    e->reason = reason;
+    e->status = cm_errno_of(reason);
     if (v != NULL) {
-        e->ev.layer = v->layer;
-        e->ev.etype = v->type;
-        e->ev.code = v->code;
+        e->layer = v->layer;
+        e->etype = v->type;
+        e->code = v->code;
     }
-    snprintf(e->ev.text, sizeof e->ev.text, "%s", text);
+    snprintf(e->text, sizeof e->text, "%s", text);
     cm_raise(c, e);
 }
 

@@ -135,18 +135,14 @@ static bool begin_stream(struct uiw_conn *c)
 
 static void raise_established(struct uiw_conn *c)
 {
-    struct cm_event *e = cm_event_new(c, UIW_EVENT_ESTABLISHED);
+    struct cm_event *e =
+        cm_event_new(c, UIW_EVENT_ESTABLISHED, c->initiator ? &c->setup->mpa.peer : NULL);
     if (e == NULL) {
         fail_here(c);
         return;
     }
-    e->ev.ird = c->qp->ird;
-    e->ev.ord = c->qp->ord;
-    if (c->initiator) {
-        const struct mpa_frame *f = &c->setup->mpa.peer;
-        e->ev.private_len = f->pd_len;
-        memcpy(e->ev.private_data, f->pd, f->pd_len);
-    }
+    e->ird = (uint16_t)c->qp->ird;
+    e->ord = (uint16_t)c->qp->ord;
     c->established = true;
     qp_set_state(c->qp, UIW_QP_RTS);
     cm_raise(c, e);
@@ -169,16 +165,11 @@ static void open_initiator(struct uiw_conn *c)
 
 static void refused(struct uiw_conn *c)
 {
-    const struct mpa_frame *f = &c->setup->mpa.peer;
-    struct cm_event *e = cm_event_new(c, UIW_EVENT_REJECTED);
+    struct cm_event *e = cm_event_new(c, UIW_EVENT_REJECTED, &c->setup->mpa.peer);
     if (e != NULL) {
-        e->ev.reason = UIW_REASON_REJECTED;
-        e->ev.status = -ECONNREFUSED;
-        e->ev.ird = f->enhanced ? f->ird : MPA_DEPTH_UNSET;
-        e->ev.ord = f->enhanced ? f->ord : MPA_DEPTH_UNSET;
-        e->ev.private_len = f->pd_len;
-        memcpy(e->ev.private_data, f->pd, f->pd_len);
-        snprintf(e->ev.text, sizeof e->ev.text, "peer: connection rejected");
+        e->reason = UIW_REASON_REJECTED;
+        e->status = -ECONNREFUSED;
+        snprintf(e->text, sizeof e->text, "peer: connection rejected");
         c->ended = true;
         qp_set_state(c->qp, UIW_QP_ERROR);
         cm_raise(c, e);
@@ -215,16 +206,11 @@ static void bad_frame(struct uiw_conn *c)
 
 static void ask_program(struct uiw_conn *c)
 {
-    const struct mpa_frame *f = &c->setup->mpa.peer;
-    struct cm_event *e = cm_event_new(c, UIW_EVENT_CONNECT_REQUEST);
+    struct cm_event *e = cm_event_new(c, UIW_EVENT_CONNECT_REQUEST, &c->setup->mpa.peer);
     if (e == NULL) {
         conn_kill(c, UIW_REASON_LOCAL, "out of memory");
         return;
     }
-    e->ev.ird = f->enhanced ? f->ird : MPA_DEPTH_UNSET;
-    e->ev.ord = f->enhanced ? f->ord : MPA_DEPTH_UNSET;
-    e->ev.private_len = f->pd_len;
-    memcpy(e->ev.private_data, f->pd, f->pd_len);
     c->state = CONN_DECIDE;
     c->asked = true;
     conn_no_deadline(c);

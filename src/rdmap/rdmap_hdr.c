@@ -75,10 +75,15 @@ void rdmap_atomic_request_pack(const struct rdmap_atomic_request *r,
     put_be64(out + 44, r->compare_mask);
 }
 
+uint8_t rdmap_atomic_op(const uint8_t in[RDMAP_ATOMIC_REQUEST_LEN])
+{
+    return in[3] & MASK_AOPCODE;
+}
+
 void rdmap_atomic_request_unpack(const uint8_t in[RDMAP_ATOMIC_REQUEST_LEN],
                                  struct rdmap_atomic_request *r)
 {
-    r->op = in[3] & MASK_AOPCODE;
+    r->op = rdmap_atomic_op(in);
     r->id = get_be32(in + 4);
     r->stag = get_be32(in + 8);
     r->to = get_be64(in + 12);

@@ -87,6 +87,7 @@ void rdmap_atomic_request_pack(const struct rdmap_atomic_request *r,
                                uint8_t out[RDMAP_ATOMIC_REQUEST_LEN]);
 void rdmap_atomic_request_unpack(const uint8_t in[RDMAP_ATOMIC_REQUEST_LEN],
                                  struct rdmap_atomic_request *r);
+uint8_t rdmap_atomic_op(const uint8_t in[RDMAP_ATOMIC_REQUEST_LEN]); /* nothing but that */
 
 struct rdmap_atomic_response {
     uint32_t id;       /* of the request */

@@ -233,13 +233,11 @@ static struct verdict rx_read_request(struct rdmap_stream *st, struct rdmap_rx_e
 static struct verdict rx_atomic_request(struct rdmap_stream *st, struct rdmap_rx_event *ev)
 {
     uint8_t header[RDMAP_ATOMIC_REQUEST_LEN];
-    struct rdmap_atomic_request req;
     struct verdict v = take_header(&ev->seg, sizeof(header), header);
     if (v.bad) {
         return v;
     }
-    rdmap_atomic_request_unpack(header, &req);
-    if (!rdmap_atomic_known(req.op)) {
+    if (!rdmap_atomic_known(rdmap_atomic_op(header))) {
         return operation_fault(RDMAP_OP_OPCODE); /* RFC 7306 sec 5.2.1 */
     }
     v = queue_request(st, &ev->seg, header, sizeof(header));

@@ -44,6 +44,12 @@ struct lw_item {
     bool lent;
 };
 
+/* A ring of pieces. A stream has one while some wait; one stream, the busy one of a net, may keep it. */
+struct lw_items {
+    struct lw_items *next; /* while unused */
+    struct lw_item item[LW_ITEMS];
+};
+
 struct lw_net {
     struct net base;
     struct netif nif;
@@ -65,6 +71,8 @@ struct lw_net {
     struct sack_pool runs;
     struct lw_runs *run_blocks;
     struct net_chunks chunks;
+    struct lw_items *items; /* unused; the last one used goes first, while it is in the cache */
+    uint32_t items_held, items_out;       /* unused, and with streams */
     struct frame *self_first, *self_last; /* sent to our own address */
     struct tcp_pcb *out_pcb;              /* who is being output, most likely */
     struct capture *capture;              /* or NULL */
@@ -132,7 +140,7 @@ struct lw_stream {
     uint32_t tx_unit_before;
     bool tx_lent; /* the last piece was lent: what is committed now ends its unit */
     uint32_t item_first, item_count;
-    struct lw_item items[LW_ITEMS];
+    struct lw_items *items; /* or NULL, when none wait */
 };
 
 enum lw_place { LW_BUSY, LW_QUIET, LW_TIME_WAIT, LW_PLACES };
@@ -287,6 +295,7 @@ void lw_tx_on_acked(struct lw_stream *s, uint32_t n);
 void lw_tx_push(struct lw_stream *s); /* gives TCP what the windows allow */
 void lw_tx_drop(struct lw_stream *s); /* the pcb must be gone */
 bool lw_tx_unlend_all(struct lw_stream *s);
+void lw_items_free(struct lw_net *net);
 void lw_tx_tell_room(struct lw_stream *s);
 
 #endif

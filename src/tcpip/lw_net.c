@@ -142,6 +142,7 @@ static void lw_close(struct net *base)
     netif_remove(&net->nif);
     list_remove(&net->node);
     net_chunks_free(&net->chunks);
+    lw_items_free(net);
     lw_runs_free(net);
     net->link->ops->close(net->link);
     capture_close(net->capture);

@@ -2,6 +2,7 @@
 /* What a stream sends. Its owner writes into chunks or lends memory; the pieces wait here until the
  * windows have room, so that TCP gets whole large segments and its own queue stays short. */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "tcpip/lw.h"
 
@@ -15,7 +16,67 @@ enum {
     CHUNK_STOCK = 5,
     ITEMS_SPARE = 44,
     ITEMS_OF_PIECE = 2, /* what one more commit or lend adds; keeps what lw_tx_room() promised */
+    ITEMS_HELD = 64,    /* unused rings */
 };
+
+/* --- rings of pieces --- */
+
+/* True when there is one to take. */
+static bool items_stock(struct lw_net *net)
+{
+    if (net->items == NULL) {
+        net->items = calloc(1, sizeof *net->items);
+        net->chunks.starved |= net->items == NULL;
+        net->items_held = net->items != NULL;
+    }
+    return net->items != NULL;
+}
+
+/* There is one, as room() has seen. */
+static void items_take(struct lw_stream *s)
+{
+    struct lw_net *net = s->net;
+    if (s->items == NULL) {
+        s->items = net->items;
+        net->items = s->items->next;
+        net->items_held--;
+        net->items_out++;
+        s->item_first = 0;
+    }
+}
+
+static void items_give_back(struct lw_stream *s)
+{
+    struct lw_items *items = s->items;
+    struct lw_net *net = s->net;
+    if (items == NULL) {
+        return;
+    }
+    s->items = NULL;
+    net->items_out--;
+    if (net->items_held == ITEMS_HELD) {
+        free(items);
+        return;
+    }
+    items->next = net->items;
+    net->items = items;
+    net->items_held++;
+}
+
+void lw_items_free(struct lw_net *net)
+{
+    while (net->items != NULL) {
+        struct lw_items *items = net->items;
+        net->items = items->next;
+        free(items);
+    }
+}
+
+/* The i-th that waits. */
+static struct lw_item *item_at(const struct lw_stream *s, uint32_t i)
+{
+    return &s->items->item[(s->item_first + i) % LW_ITEMS];
+}
 
 void lw_tx_on_acked(struct lw_stream *s, uint32_t n)
 {
@@ -27,6 +88,7 @@ void lw_tx_on_acked(struct lw_stream *s, uint32_t n)
 void lw_tx_drop(struct lw_stream *s)
 {
     net_txmem_drop(&s->tx_mem, &s->net->chunks);
+    items_give_back(s);
     s->item_count = 0;
     s->tx_reserved = 0;
 }
@@ -43,6 +105,7 @@ static bool may_send(const struct lw_stream *s)
 static uint32_t room(const struct lw_stream *s, uint32_t spare)
 {
     if (!may_send(s) || s->item_count + spare > LW_ITEMS ||
+        (s->items == NULL && !items_stock(s->net)) ||
         !net_chunks_stock(&s->net->chunks, CHUNK_STOCK)) {
         return 0;
     }
@@ -79,7 +142,7 @@ void lw_tx_tell_room(struct lw_stream *s)
 
 static struct lw_item *last_item(struct lw_stream *s)
 {
-    return &s->items[(s->item_first + s->item_count - 1) % LW_ITEMS];
+    return item_at(s, s->item_count - 1);
 }
 
 static void add_item(struct lw_stream *s, struct lw_item item)
@@ -132,6 +195,7 @@ uint8_t *lw_tx_reserve(struct net_stream *stream, uint32_t n)
         refuse(s);
         return NULL;
     }
+    items_take(s);
     lw_stream_widen(s);
     uint8_t *p = net_txmem_reserve(&s->tx_mem, &s->net->chunks, n);
     if (p == NULL) {
@@ -171,6 +235,7 @@ bool lw_tx_lend(struct net_stream *stream, const void *p, uint32_t n)
     if (room(s, ITEMS_OF_PIECE) < n) {
         return refuse(s);
     }
+    items_take(s);
     lw_stream_widen(s);
     uint32_t unit = s->tx_unit;
     if (!s->tx_lent && unit > 0 && s->item_count > 0 && last_item(s)->n >= unit &&
@@ -189,7 +254,7 @@ bool lw_tx_lend(struct net_stream *stream, const void *p, uint32_t n)
 
 static void eat_item(struct lw_stream *s, uint32_t n)
 {
-    struct lw_item *it = &s->items[s->item_first];
+    struct lw_item *it = item_at(s, 0);
     it->p += n;
     it->n -= n;
     if (it->border != LW_NO_BORDER) {
@@ -208,7 +273,7 @@ static uint32_t push_segment(struct lw_stream *s, uint32_t most)
     struct tcp_pcb *pcb = s->pcb;
     uint32_t done = 0;
     for (uint32_t i = 0; i < LW_SEG_ITEMS && s->item_count > 0 && done < most; i++) {
-        struct lw_item *it = &s->items[s->item_first];
+        struct lw_item *it = item_at(s, 0);
         if (done > 0 && it->head) {
             break;
         }
@@ -260,7 +325,7 @@ static uint32_t octets_waiting(const struct lw_stream *s, uint32_t most)
 {
     uint32_t n = 0, cnt = min_u32(s->item_count, LW_SEG_ITEMS);
     for (uint32_t i = 0; i < cnt && n <= most; i++) {
-        const struct lw_item *it = &s->items[(s->item_first + i) % LW_ITEMS];
+        const struct lw_item *it = item_at(s, i);
         if (i > 0 && it->head) {
             break;
         }
@@ -275,7 +340,7 @@ static uint32_t find_cut(struct lw_stream *s, uint32_t most)
 {
     uint32_t n = 0, cut = 0, cnt = min_u32(s->item_count, LW_SEG_ITEMS);
     for (uint32_t i = 0; i < cnt && n <= most; i++) {
-        const struct lw_item *it = &s->items[(s->item_first + i) % LW_ITEMS];
+        const struct lw_item *it = item_at(s, i);
         if (it->lent && s->net->link->memory) {
             return most;
         }
@@ -349,6 +414,9 @@ void lw_tx_push(struct lw_stream *s)
         }
         tcp_output(pcb);
     }
+    if (s->item_count == 0 && s->net->items_out > 1) {
+        items_give_back(s);
+    }
     if (s->own) {
         lw_loss_pushed(s, a.limited);
     }
@@ -405,7 +473,7 @@ static bool unlend_segments(struct lw_stream *s, struct tcp_seg *seg, uintptr_t 
 static bool unlend_items(struct lw_stream *s, uintptr_t from, uint64_t n)
 {
     for (uint32_t i = 0; i < s->item_count; i++) {
-        struct lw_item *it = &s->items[(s->item_first + i) % LW_ITEMS];
+        struct lw_item *it = item_at(s, i);
         if (!it->lent || !net_overlaps(it->p, it->n, from, n)) {
             continue;
         }
