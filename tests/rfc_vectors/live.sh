@@ -54,7 +54,7 @@ make_link() {
     sock-ip6-*)
         OURS=fe80::1%lo
         PEER=[fe80::2%lo]
-        UIW_DEVICE=sock:fe80::2%lo,mtu=1500
+        UIW_DEVICE=sock:,mtu=1500 # at no address of its own: zones matter
         ip -n "$NS" addr add fe80::1/64 dev lo nodad && ip -n "$NS" addr add fe80::2/64 dev lo nodad
         ;;
     sock-*)
