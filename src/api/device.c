@@ -272,7 +272,7 @@ int uiw_progress(struct uiw_device *dev, int timeout_ms)
 
 int uiw_device_fd(struct uiw_device *dev)
 {
-    return dev->loop->epoll_fd;
+    return loop_outside_fd(dev->loop);
 }
 
 /* --- asynchronous events --- */

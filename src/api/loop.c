@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -245,18 +246,38 @@ void loop_post(struct loop *l, struct uiw_qp *qp)
 
 /* --- sleeping --- */
 
-static void wake_up(void *arg)
+/* Announces to the links that somebody sleeps. How long at most; 0 when there is work already. With the lock. */
+static int lie_down(struct loop *l, struct sleeper *me, int timeout_ms)
 {
-    struct sleep *s = arg;
-    struct loop *l = s->loop;
-    pthread_mutex_lock(&l->lock);
-    list_remove(&s->me.node);
+    bool ready = false;
+    LIST_EACH(it, &l->devices)
+    {
+        ready |= !device_sleep(CONTAINER_OF(it, struct uiw_device, on_loop));
+    }
+    timeout_ms = sleep_limit(l, timeout_ms);
+    me->until = timeout_ms >= 0 ? net_now_ms() + (uint64_t)timeout_ms : UINT64_MAX;
+    list_append(&l->asleep, &me->node);
+    atomic_fetch_add(&l->sleepers, 1);
+    return ready ? 0 : timeout_ms;
+}
+
+static void get_up(struct loop *l, struct sleeper *me)
+{
+    list_remove(&me->node);
     if (atomic_fetch_sub(&l->sleepers, 1) == 1) {
         LIST_EACH(it, &l->devices)
         {
             device_woken(CONTAINER_OF(it, struct uiw_device, on_loop));
         }
     }
+}
+
+static void wake_up(void *arg)
+{
+    struct sleep *s = arg;
+    struct loop *l = s->loop;
+    pthread_mutex_lock(&l->lock);
+    get_up(l, &s->me);
     release(l);
 }
 
@@ -285,24 +306,17 @@ static uint32_t rest_us(struct loop *l)
     return least == UINT32_MAX || least < l->spin_us ? 0 : least;
 }
 
-/* Announces to the links that we sleep. How long at most; 0 when there is work already. */
 static int fall_asleep(struct sleep *s, int timeout_ms)
 {
     struct loop *l = s->loop;
     pthread_mutex_lock(&l->lock);
-    bool ready = false;
     LIST_EACH(it, &l->devices)
     {
-        struct uiw_device *dev = CONTAINER_OF(it, struct uiw_device, on_loop);
-        ready |= !device_sleep(dev);
-        watch(s, l, net_fd(dev->net));
+        watch(s, l, net_fd(CONTAINER_OF(it, struct uiw_device, on_loop)->net));
     }
-    timeout_ms = sleep_limit(l, timeout_ms);
-    s->me.until = timeout_ms >= 0 ? net_now_ms() + (uint64_t)timeout_ms : UINT64_MAX;
-    list_append(&l->asleep, &s->me.node);
-    atomic_fetch_add(&l->sleepers, 1);
+    timeout_ms = lie_down(l, &s->me, timeout_ms);
     let_go(l, false);
-    return ready || atomic_load(&l->posted) != NULL || atomic_load(&l->stop) ? 0 : timeout_ms;
+    return atomic_load(&l->posted) != NULL || atomic_load(&l->stop) ? 0 : timeout_ms;
 }
 
 /* The links' frames wake nobody while we rest. */
@@ -417,14 +431,77 @@ static bool drive(struct loop *l, int timeout_ms, int fd)
     return busy;
 }
 
+/* --- waiting outside: in the program's own poll() --- */
+
+static void go_outside(struct loop *l)
+{
+    if (l->timer_fd < 0 || l->threaded) {
+        return;
+    }
+    pthread_mutex_lock(&l->lock);
+    int limit = 0;
+    if (!atomic_exchange(&l->is_outside, true)) {
+        limit = lie_down(l, &l->outside, -1);
+    }
+    let_go(l, false);
+    struct itimerspec t = {.it_value = {limit / 1000, limit % 1000 * 1000000}};
+    if (limit == 0 || atomic_load(&l->posted) != NULL) {
+        poke(l->wake_fd);
+    } else if (limit > 0) {
+        timerfd_settime(l->timer_fd, 0, &t, NULL);
+    }
+}
+
+/* Returns whether anybody was outside. */
+static bool come_inside(struct loop *l)
+{
+    if (!atomic_load_explicit(&l->is_outside, memory_order_relaxed)) {
+        return false;
+    }
+    pthread_mutex_lock(&l->lock);
+    bool was = atomic_exchange(&l->is_outside, false);
+    if (was) {
+        timerfd_settime(l->timer_fd, 0, &(struct itimerspec){.it_value = {0}}, NULL);
+        drain(l->wake_fd);
+        get_up(l, &l->outside);
+    }
+    release(l);
+    return was;
+}
+
+int loop_outside_fd(struct loop *l)
+{
+    pthread_mutex_lock(&l->lock);
+    int err = 0;
+    if (l->timer_fd < 0 && !l->threaded) {
+        l->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+        struct epoll_event ev = {.events = EPOLLIN, .data.fd = l->timer_fd};
+        if (l->timer_fd < 0 || epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, l->timer_fd, &ev) != 0) {
+            err = errno;
+        }
+        poke(l->wake_fd); /* nobody has looked for work on its behalf yet */
+    }
+    release(l);
+    return err != 0 ? fail(err, "timer: %s", strerror(err)) : l->epoll_fd;
+}
+
 bool loop_progress(struct loop *l, int timeout_ms)
 {
-    return drive(l, timeout_ms, -1);
+    bool was = come_inside(l);
+    bool busy = drive(l, timeout_ms, -1);
+    if (timeout_ms == 0 ? !busy : was) { /* it may be another thread that waits there */
+        go_outside(l);
+    }
+    return busy;
 }
 
 void loop_wait(struct loop *l, int fd)
 {
+    bool was = come_inside(l);
     drive(l, -1, fd);
+    if (was) {
+        go_outside(l);
+    }
 }
 
 void loop_before_wait(struct loop *l)

@@ -37,6 +37,9 @@ struct loop {
     int epoll_fd;
     int wake_fd; /* wakes who sleeps on the links */
     int thread_fd; /* wakes the thread while it keeps away: it must not take what is meant for those */
+    int timer_fd; /* of the program that waits by itself; -1 until it has asked for loop_outside_fd() */
+    struct sleeper outside; /* that program */
+    atomic_bool is_outside;
     bool threaded;
     atomic_bool stop;
     pthread_t thread;
@@ -76,7 +79,12 @@ bool loop_polled(const struct loop *l);
 /* One turn; waits for up to timeout_ms when there was nothing to do. Returns whether there was. */
 bool loop_progress(struct loop *l, int timeout_ms);
 
-/* The same without a limit, and until that descriptor is readable: another thread's turn may raise what
+/* A descriptor for a program that waits in a poll() of its own, in a loop without a thread: from the moment that
+ * loop_progress() without a timeout has found nothing, until its next call, it is readable when there is something
+ * to do. Negative errno. */
+int loop_outside_fd(struct loop *l);
+
+/* loop_progress() without a limit, and until that descriptor is readable: another thread's turn may raise what
  * the caller waits for. A cancellation point, with no lock held. */
 void loop_wait(struct loop *l, int fd);
 

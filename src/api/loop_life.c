@@ -16,7 +16,7 @@ static struct list all_loops = {&all_loops, &all_loops};
 
 static void close_fds(struct loop *l)
 {
-    int *fd[] = {&l->epoll_fd, &l->wake_fd, &l->thread_fd};
+    int *fd[] = {&l->epoll_fd, &l->wake_fd, &l->thread_fd, &l->timer_fd};
     for (size_t i = 0; i < ARRAY_LEN(fd); i++) {
         if (*fd[i] >= 0) {
             close(*fd[i]);
@@ -40,6 +40,7 @@ static void in_child(void)
         atomic_store(&l->posted, NULL);
         list_init(&l->asleep);
         atomic_store(&l->sleepers, 0);
+        atomic_store(&l->is_outside, false);
         close_fds(l);
         LIST_EACH(d, &l->devices)
         {
@@ -90,6 +91,7 @@ static int loop_new(unsigned spin_us, struct loop **out)
     l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     l->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     l->thread_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    l->timer_fd = -1;
     struct epoll_event ev = {.events = EPOLLIN, .data.fd = l->wake_fd};
     if (l->epoll_fd < 0 || l->wake_fd < 0 || l->thread_fd < 0 ||
         epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, l->wake_fd, &ev) != 0) {

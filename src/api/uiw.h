@@ -131,8 +131,9 @@ int uiw_device_query(const struct uiw_device *dev, struct uiw_device_attr *attr)
  * needed. */
 int uiw_progress(struct uiw_device *dev, int timeout_ms);
 
-/* A descriptor that is readable when uiw_progress(dev, 0) has work, for polled devices in a poll loop
- * of the program. Belongs to the device. */
+/* A descriptor for polled devices in a poll loop of the program. Once uiw_progress(dev, 0) has returned 0 it is
+ * readable as soon as there is something to do, a timer's work as well; then uiw_progress(dev, 0) is to be called
+ * until it returns 0 again. Belongs to the device. Negative errno when descriptors are short. */
 int uiw_device_fd(struct uiw_device *dev);
 
 /* --- memory ------------------------------------------------------------------------------------ */

@@ -2,12 +2,16 @@
 /* Wake-ups that must not be lost: who sleeps hears of all that others leave behind. Real time, several
  * threads. */
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -376,14 +380,157 @@ static void test_sleeper_hears_of_timers(void **state)
     end_close(&a);
 }
 
-int main(void)
+/* --- a polled device in a poll() of the program --- */
+
+static void nonblock(int fd)
 {
+    assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+}
+
+/* Waits until that descriptor of the device is readable, and then for nothing but the device's. */
+static bool wait_outside(struct end *e, int fd, uint64_t within_ms)
+{
+    uint64_t until = net_now_ms() + within_ms;
+    for (;;) {
+        while (uiw_progress(e->dev, 0) > 0) {
+        }
+        if (is_readable(fd, 0)) {
+            return true;
+        }
+        uint64_t now = net_now_ms();
+        if (now >= until || !is_readable(uiw_device_fd(e->dev), (int)(until - now))) {
+            return false;
+        }
+    }
+}
+
+static void test_timers_are_told_outside(void **state)
+{
+    (void)state;
+    struct end a;
+    struct uiw_event ev;
+    struct sockaddr_in nobody = {.sin_family = AF_INET, .sin_port = htons(7174)};
+    char spec[80];
+    snprintf(spec, sizeof spec, "shm:/uiw-wake-%d,ip=198.18.0.1/24,setup=1,progress=polled",
+             (int)getpid());
+    end_open(&a, spec);
+    nonblock(uiw_event_channel_fd(a.ch));
+    inet_pton(AF_INET, "198.18.0.2", &nobody.sin_addr);
+    must(uiw_connect(a.ch, a.qp, (struct sockaddr *)&nobody, NULL, &a.conn), "connect");
+    assert_true(wait_outside(&a, uiw_event_channel_fd(a.ch), LONG_MS));
+    assert_int_equal(uiw_event_get(a.ch, &ev), 0);
+    assert_int_equal(ev.type, UIW_EVENT_CONNECT_ERROR);
+    end_close(&a);
+}
+
+/* How often the device has something to do of itself. */
+static unsigned turns_outside(struct end *e, uint64_t within_ms)
+{
+    uint64_t until = net_now_ms() + within_ms, now;
+    unsigned n = 0;
+    while ((now = net_now_ms()) < until) {
+        n += is_readable(uiw_device_fd(e->dev), (int)(until - now));
+        while (uiw_progress(e->dev, 0) > 0) {
+        }
+    }
+    return n;
+}
+
+/* The other process: sends back what comes, with a thread of its own. */
+static int send_back(const char *spec)
+{
+    struct end b;
+    struct uiw_event ev;
+    end_open(&b, spec);
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(7174)};
+    must(uiw_listen(b.ch, (struct sockaddr *)&any, 1, NULL, &b.listener), "listen");
+    for (int i = 0; i < RECVS; i++) {
+        post_recv(&b);
+    }
+    must(uiw_event_get(b.ch, &ev), "event");
+    must(uiw_accept(b.conn = ev.conn, b.qp, NULL), "accept");
+    must(uiw_event_get(b.ch, &ev), "event");
+    nonblock(uiw_event_channel_fd(b.ch));
+    while (uiw_event_get(b.ch, &ev) != 0) {
+        struct uiw_wc wc;
+        if (uiw_cq_poll(b.cq, 1, &wc) == 1 && wc.opcode == UIW_WC_RECV) {
+            post_recv(&b);
+            must(uiw_qp_post_send(b.qp, &(struct uiw_send_wr){.opcode = UIW_WR_SEND}, NULL),
+                 "send");
+        }
+    }
+    end_close(&b);
+    return 0;
+}
+
+static void test_frames_are_told_outside(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 100, QUIET_MS = 200 };
+    struct end a;
+    struct uiw_event ev;
+    struct uiw_wc wc[2];
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(7174)};
+    char mine[100], other[100];
+    int status;
+    snprintf(mine, sizeof mine, "shm:/uiw-wake-%d,ip=198.18.0.1/24,progress=polled", (int)getpid());
+    snprintf(other, sizeof other, "shm:/uiw-wake-%d,ip=198.18.0.2/24", (int)getpid());
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execl("/proc/self/exe", "test_wake", other, (char *)NULL);
+        _exit(9);
+    }
+    end_open(&a, mine);
+    int ch = uiw_event_channel_fd(a.ch), comps = uiw_comp_channel_fd(a.comps);
+    nonblock(ch);
+    nonblock(comps);
+    inet_pton(AF_INET, "198.18.0.2", &to.sin_addr);
+    do { /* the other one may not listen yet */
+        if (a.conn != NULL) {
+            end_close(&a);
+            end_open(&a, mine);
+            ch = uiw_event_channel_fd(a.ch);
+            comps = uiw_comp_channel_fd(a.comps);
+            nonblock(ch);
+            nonblock(comps);
+        }
+        must(uiw_connect(a.ch, a.qp, (struct sockaddr *)&to, NULL, &a.conn), "connect");
+        assert_true(wait_outside(&a, ch, LONG_MS));
+        assert_int_equal(uiw_event_get(a.ch, &ev), 0);
+    } while (ev.type != UIW_EVENT_ESTABLISHED);
+    for (int i = 0; i < ROUNDS; i++) {
+        struct uiw_cq *cq;
+        void *user;
+        post_recv(&a);
+        must(uiw_cq_arm(a.cq, false), "arm");
+        post_send(&a, 1);
+        assert_true(wait_outside(&a, comps, LONG_MS));
+        assert_int_equal(uiw_comp_channel_get(a.comps, &cq, &user), 0);
+        assert_true(uiw_cq_poll(a.cq, 2, wc) >= 0);
+    }
+    assert_in_range(turns_outside(&a, QUIET_MS), 0,
+                    QUIET_MS / 2); /* timers: there is nothing else */
+    must(uiw_disconnect(a.conn), "disconnect");
+    assert_true(wait_outside(&a, ch, LONG_MS));
+    end_close(&a);
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) {
+        return send_back(argv[1]);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_posts_are_not_lost),
         cmocka_unit_test(test_who_keeps_away_takes_no_wake_up),
         cmocka_unit_test(test_who_waits_hears_of_posts),
         cmocka_unit_test(test_sleeper_hears_of_own_frames),
         cmocka_unit_test(test_sleeper_hears_of_timers),
+        cmocka_unit_test(test_timers_are_told_outside),
+        cmocka_unit_test(test_frames_are_told_outside),
     };
     cmocka_set_test_filter(getenv("UIW_TEST"));
     return cmocka_run_group_tests(tests, NULL, NULL);
