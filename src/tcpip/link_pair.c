@@ -25,7 +25,8 @@ struct link_pair {
     struct net_wire wire;
     uint64_t random;
     struct frame *first, *last; /* arriving */
-    struct frame *held;         /* leaving, behind the next one */
+    uint32_t arriving;
+    struct frame *held; /* leaving, behind the next one */
     struct flow flow[FLOWS];
     uint32_t flows;
     uint64_t frames, lost;
@@ -68,6 +69,7 @@ static void arrive(struct link_pair *to, struct frame *f)
         to->last->next = f;
     }
     to->last = f;
+    to->arriving++;
 }
 
 static struct frame *frame_copy(const uint8_t *d, uint32_t len, uint64_t due)
@@ -190,10 +192,19 @@ static void send_pieces(struct link_pair *w, const struct vnet_tcp *t, uint32_t 
 
 /* --- link --- */
 
+static bool pair_ready(struct link *l)
+{
+    const struct link_pair *w = pair_of(l);
+    return w->wire.room == 0 || w->peer == NULL || w->peer->arriving < w->wire.room;
+}
+
 static int pair_tx(struct link *l, struct link_tx *tx)
 {
     struct link_pair *w = pair_of(l);
     uint32_t len = 0;
+    if (!pair_ready(l)) {
+        return -EAGAIN;
+    }
     for (uint32_t i = 1; i < tx->n; i++) {
         memcpy(w->whole + len, tx->v[i].iov_base, tx->v[i].iov_len);
         len += (uint32_t)tx->v[i].iov_len;
@@ -226,15 +237,10 @@ static uint32_t pair_rx(struct link *l, struct frame **out, uint32_t max)
         out[n] = w->first;
         w->first = w->first->next;
         out[n]->next = NULL;
+        w->arriving--;
         n++;
     }
     return n;
-}
-
-static bool pair_ready(struct link *l)
-{
-    (void)l;
-    return true;
 }
 
 static bool pair_sleep(struct link *l, bool want_room)

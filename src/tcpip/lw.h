@@ -74,8 +74,10 @@ struct lw_net {
     struct lw_items *items; /* unused; the last one used goes first, while it is in the cache */
     uint32_t items_held, items_out;       /* unused, and with streams */
     struct frame *self_first, *self_last; /* sent to our own address */
-    struct tcp_pcb *out_pcb;              /* who is being output, most likely */
-    struct capture *capture;              /* or NULL */
+    struct frame *late_first, *late_last; /* see lw_late.c */
+    uint32_t late_count;
+    struct tcp_pcb *out_pcb; /* who is being output, most likely */
+    struct capture *capture; /* or NULL */
     struct link_tx tx;
     uint8_t tx_head[VNET_HDR_MAX];
     uint32_t batch; /* frames to take at the next turn */
@@ -172,6 +174,12 @@ static inline struct lw_stream *lw_stream_of(struct net_stream *s)
 /* lw_netif.c: frames between lwIP and the link */
 err_t lw_netif_init(struct netif *nif);
 void lw_input(struct lw_net *net, struct frame *f);
+bool lw_transmit(struct lw_net *net); /* net->tx; false: no room now */
+
+/* lw_late.c */
+bool lw_late_keep(struct lw_net *net); /* net->tx, which has no payload. False: it is lost */
+bool lw_late_send(struct lw_net *net); /* what is kept; false: there is no room yet */
+void lw_late_drop(struct lw_net *net);
 
 uint32_t lw_input_self(struct lw_net *net);
 void lw_announce(struct lw_net *net); /* tells the neighbours our addresses */

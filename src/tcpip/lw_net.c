@@ -139,6 +139,7 @@ static void lw_close(struct net *base)
         net->self_first = f->next;
         frame_free(f);
     }
+    lw_late_drop(net);
     netif_remove(&net->nif);
     list_remove(&net->node);
     net_chunks_free(&net->chunks);
@@ -273,6 +274,9 @@ static void unstall(struct lw_net *net)
     }
     net->link_full = false;
     struct list *node;
+    if (!lw_late_send(net)) {
+        return;
+    }
     while ((node = list_shift(&net->stalled)) != NULL) {
         list_append(&net->dirty, node);
     }

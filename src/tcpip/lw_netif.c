@@ -191,11 +191,27 @@ static void put_tcp(struct lw_net *net, const struct pbuf *p, const struct vnet_
     put_pieces(&net->tx, p, t->pay);
 }
 
+bool lw_transmit(struct lw_net *net)
+{
+    struct link_tx *tx = &net->tx;
+    int r = net->link->ops->tx(net->link, tx);
+    if (r == -EAGAIN) {
+        net->link_full = true;
+        return false;
+    }
+    net->tx_frames++;
+    net->tx_lost += r != 0;
+    if (net->capture != NULL) {
+        capture_packet(net->capture, true, tx->v + 1, tx->n - 1);
+    }
+    return true;
+}
+
 static err_t link_output(struct netif *nif, struct pbuf *p)
 {
     struct lw_net *net = nif->state;
     struct link_tx *tx = &net->tx;
-    struct vnet_tcp t;
+    struct vnet_tcp t = {0};
     memset(&tx->vh, 0, sizeof tx->vh);
     tx->len = p->tot_len;
     tx->n = 1;
@@ -208,17 +224,7 @@ static err_t link_output(struct netif *nif, struct pbuf *p)
         log_line(LOG_ERROR, "%s: a frame of too many pieces was dropped", net->label);
         return ERR_OK;
     }
-    net->tx_frames++;
-    int r = net->link->ops->tx(net->link, tx);
-    if (r == -EAGAIN) {
-        net->link_full = true;
-        return ERR_MEM;
-    }
-    net->tx_lost += r != 0;
-    if (net->capture != NULL) {
-        capture_packet(net->capture, true, tx->v + 1, tx->n - 1);
-    }
-    return ERR_OK;
+    return lw_transmit(net) || (t.end == t.pay && lw_late_keep(net)) ? ERR_OK : ERR_MEM;
 }
 
 /* To our own address: taken in at the next turn, as lwIP cannot be entered from within. */

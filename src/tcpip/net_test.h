@@ -23,6 +23,7 @@ struct net_wire {
     uint32_t cut_at;    /* not 0: the stream is cut at each multiple of it, by TCP sequence from the
                              first data octet of a direction */
     uint32_t delay_ms;  /* one way */
+    uint32_t room; /* not 0: so many frames lie on the wire at most; for more there is no room */
     uint16_t lost_port; /* not 0: of TCP, all from and to that port is lost */
 };
 

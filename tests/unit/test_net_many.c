@@ -110,6 +110,48 @@ static void test_all_are_asked(void **state)
     end(true);
 }
 
+/* --- a link that is full --- */
+
+/* Segments without payload are sent once: a link that had no room for them must not lose them. SYNs, their
+ * answers and resets of many connections at once, with room for two frames in each direction; nothing
+ * waits for a timer. */
+static void test_full_link_loses_nothing(void **state)
+{
+    (void)state;
+    enum { MANY = 50 };
+    static struct seen c[MANY], d[MANY];
+    struct sockaddr_storage to = test_addr("198.18.0.2", 4791);
+    struct net_wire narrow = {.room = 2};
+    begin(1500);
+    memset(c, 0, sizeof c);
+    memset(d, 0, sizeof d);
+    assert_int_equal(net_listen(w.b, (struct sockaddr *)&to, MANY, &l, &l.l), 0);
+    assert_int_equal(net_connect(w.a, NULL, (struct sockaddr *)&to, &a, &a.s), 0); /* neighbours */
+    assert_true(run_until(&w, has_event, &a, 1000));
+    net_stream_close(net_accept(l.l), true);
+    net_wire_set(w.a, &narrow);
+    net_wire_set(w.b, &narrow);
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(net_connect(w.a, NULL, (struct sockaddr *)&to, &c[i], &c[i].s), 0);
+    }
+    run_for(&w, 100);
+    for (int i = 0; i < MANY; i++) {
+        assert_true(c[i].events & NET_EV_UP);
+        d[i].s = net_accept(l.l);
+        assert_non_null(d[i].s);
+        net_stream_set_user(d[i].s, &d[i]);
+    }
+    for (int i = 0; i < MANY; i++) {
+        net_stream_close(c[i].s, true);
+    }
+    run_for(&w, 100);
+    for (int i = 0; i < MANY; i++) {
+        assert_true(d[i].events & NET_EV_CLOSED);
+        net_stream_close(d[i].s, true);
+    }
+    end(true);
+}
+
 /* --- ports --- */
 
 /* A port of ours may serve one connection for each destination, and is not chosen twice for one. */
@@ -253,10 +295,10 @@ int main(void)
 {
     cmocka_set_test_filter(getenv("UIW_TEST"));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_idle_is_still),       cmocka_unit_test(test_idle_is_asked),
-        cmocka_unit_test(test_all_are_asked),       cmocka_unit_test(test_ports),
-        cmocka_unit_test(test_time_wait_gives_way), cmocka_unit_test(test_time_wait_here),
-        cmocka_unit_test(test_time_wait_answers),
+        cmocka_unit_test(test_idle_is_still),  cmocka_unit_test(test_idle_is_asked),
+        cmocka_unit_test(test_all_are_asked),  cmocka_unit_test(test_full_link_loses_nothing),
+        cmocka_unit_test(test_ports),          cmocka_unit_test(test_time_wait_gives_way),
+        cmocka_unit_test(test_time_wait_here), cmocka_unit_test(test_time_wait_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
