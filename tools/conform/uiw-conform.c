@@ -517,7 +517,9 @@ static int run(void)
     }
     struct script **v = load(&cnt, &err);
     if (v == NULL) {
-        return trouble("vectors", err != NULL ? err : "none found; give --vectors DIR");
+        int r = trouble("vectors", err != NULL ? err : "none found; give --vectors DIR");
+        free(err);
+        return r;
     }
     unsigned fit = 0;
     for (unsigned i = 0; i < cnt; i++) {
