@@ -177,20 +177,28 @@ def serve(how):
     """A server that is no iWARP at all; returns its socket."""
     s = socket.create_server(("127.0.0.1", 0))
 
+    def answer(c):
+        if how == "garbage":
+            c.sendall(bytes(range(256)) * 8)
+        elif how == "flood":
+            c.sendall(b"MPA ID Rep Frame\x40\x01\0\0" + bytes(range(256)) * 4000)
+        elif how == "closes":
+            c.close()
+
     def loop():
         held = []
-        try:
-            while True:
+        while True:
+            try:
                 c = s.accept()[0]
-                held.append(c)
-                if how == "garbage":
-                    c.sendall(bytes(range(256)) * 8)
-                elif how == "flood":
-                    c.sendall(b"MPA ID Rep Frame\x40\x01\0\0" + bytes(range(256)) * 4000)
-                elif how == "closes":
-                    c.close()
-        except OSError:
-            pass
+            except OSError:
+                return
+            held.append(c)
+            try:
+                answer(c)
+            except OSError:
+                # The tool resets its first connection, which asks only whether anybody is there;
+                # the one that counts is still to come.
+                pass
 
     threading.Thread(target=loop, daemon=True).start()
     return s
