@@ -3,6 +3,31 @@
 
 #include <isa-l/crc.h>
 
+#if defined(__x86_64__) || defined(__i386__)
+#include <immintrin.h>
+
+/*
+ * isa-l's AVX-512 form returns with the upper halves of the vector registers in use. Each SSE
+ * instruction of ours after that costs a switch of the processor's state: 120 ns a sum were measured,
+ * three times the sum of an FPDU at MTU 1500.
+ */
+__attribute__((target("avx"))) static void leave_avx(void)
+{
+    _mm256_zeroupper();
+}
+
+static void leave_vectors(void)
+{
+    if (__builtin_cpu_supports("avx")) {
+        leave_avx();
+    }
+}
+#else
+static void leave_vectors(void)
+{
+}
+#endif
+
 uint32_t crc32c_add(uint32_t sum, const void *p, size_t n)
 {
     /* isa-l takes an int; one call never sees more than one FPDU here, but be exact for all. */
@@ -13,5 +38,6 @@ uint32_t crc32c_add(uint32_t sum, const void *p, size_t n)
         b += part;
         n -= (size_t)part;
     }
+    leave_vectors();
     return sum;
 }
