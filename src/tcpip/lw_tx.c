@@ -17,6 +17,9 @@ enum {
     ITEMS_SPARE = 44,
     ITEMS_OF_PIECE = 2, /* what one more commit or lend adds; keeps what lw_tx_room() promised */
     ITEMS_HELD = 64,    /* unused rings */
+    WINDOW_IN_MEMORY = 128 * 1024,
+    WINDOW_LEAST = 256 * 1024,
+    WINDOW_PER_US = 2000, /* octets; above 16 Gbit/s WINDOW_LEAST is part of what the path holds */
 };
 
 /* --- rings of pieces --- */
@@ -100,6 +103,19 @@ static bool may_send(const struct lw_stream *s)
     return s->pcb != NULL && s->up && !s->fin_out;
 }
 
+/* How much is worth being on its way at a time. What lies in the peer's receive window only because it
+ * may is pushed out of the caches meanwhile, and each pass over it is paid for with cache misses. In
+ * memory nothing takes time; elsewhere a round trip is filled, and a little more that hides pauses. */
+static uint32_t window_wanted(const struct lw_stream *s)
+{
+    uint64_t n = WINDOW_IN_MEMORY;
+    if (!s->net->link->memory) {
+        uint32_t rtt = s->own ? s->snd.board.min_rtt : 0;
+        n = rtt > 0 ? WINDOW_LEAST + (uint64_t)rtt * WINDOW_PER_US : TCP_SND_BUF;
+    }
+    return (uint32_t)min_u64(n, TCP_SND_BUF);
+}
+
 /* With so many items to spare, and chunks in stock, so that what lw_tx_room() promises needs no
  * allocation. */
 static uint32_t room(const struct lw_stream *s, uint32_t spare)
@@ -110,7 +126,7 @@ static uint32_t room(const struct lw_stream *s, uint32_t spare)
         return 0;
     }
     uint32_t cwnd = s->own ? s->snd.cc.cwnd : s->pcb->cwnd;
-    uint64_t limit = min_u32(min_u32(cwnd, s->pcb->snd_wnd), TCP_SND_BUF) + LW_AHEAD;
+    uint64_t limit = min_u32(min_u32(cwnd, s->pcb->snd_wnd), window_wanted(s)) + LW_AHEAD;
     uint64_t used = s->base.tx_queued - s->base.tx_acked;
     return limit > used ? (uint32_t)min_u64(limit - used, ROOM_MAX) : 0;
 }
@@ -303,9 +319,10 @@ static struct allowance allowance(const struct lw_stream *s)
     }
     const struct tcp_pcb *pcb = s->pcb;
     uint32_t out = pcb->snd_nxt - pcb->lastack;
-    uint32_t peer = pcb->snd_wnd > out ? pcb->snd_wnd - out : 0;
+    uint32_t most = min_u32(pcb->snd_wnd, window_wanted(s));
+    uint32_t peer = most > out ? most - out : 0;
     uint32_t path = s->snd.board.lost > 0 ? 0 : sender_room(&s->snd);
-    uint32_t window = min_u32(s->snd.cc.cwnd, pcb->snd_wnd);
+    uint32_t window = min_u32(s->snd.cc.cwnd, most);
     if (s->snd.probe) {
         path = max_u32(path, s->snd.mss);
         window = 0;
