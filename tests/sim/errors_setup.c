@@ -54,6 +54,18 @@ static void put_request(struct scene *c, const struct mpa_frame *f)
     assert_non_null(c->s.side[1].conn);
 }
 
+static struct mpa_frame enhanced_reply(uint16_t ird, uint16_t ord, uint8_t rtr)
+{
+    return (struct mpa_frame){.reply = true,
+                              .rev = 2,
+                              .crc = true,
+                              .enhanced = true,
+                              .p2p = rtr != 0,
+                              .rtr = rtr,
+                              .ird = ird,
+                              .ord = ord};
+}
+
 /* --- bad frames --- */
 
 /* proves: MPA-5044-8-05 MPA-5044-8-09 MPA-5044-7.1.2-04 */
@@ -82,6 +94,24 @@ static void test_bad_request(void **state)
         raw_hangup(&c->r, &c->c, true);
         scene_close(c);
     }
+}
+
+/* Octets that come while the program still decides: the Initiator had to wait for the Reply.
+ * proves: MPA-5044-7.1.1-22 */
+static void test_octets_before_the_answer(void **state)
+{
+    (void)state;
+    struct scene *c = scene_open(E_BAD_FRAME, "mtu=1500");
+    const struct mpa_frame f = {.rev = 1, .crc = true};
+    sim_qps(&c->s, c->s.srq);
+    put_request(c, &f);
+    raw_put(&c->c, "", 1);
+    scene_hit(c);
+    sim_until(&c->s, &c->s.side[1].failed, 1, 1000);
+    scene_expect_last(c, UIW_EVENT_CONNECT_ERROR, UIW_REASON_MALFORMED, 0);
+    assert_int_equal(uiw_accept(c->s.side[1].conn, c->s.side[1].qp, NULL), -ENOTCONN);
+    expect_closed(c);
+    scene_close(c);
 }
 
 /* Nobody can use up the places of a listener by nonsense. */
@@ -168,19 +198,52 @@ static void test_silent_responder(void **state)
     scene_close(c);
 }
 
-/* --- no agreement --- */
-
-static struct mpa_frame enhanced_reply(uint16_t ird, uint16_t ord, uint8_t rtr)
+/* The limit is for all of the frame, not for each piece.
+ * proves: MPA-5044-7.1.2-24 */
+static void test_slow_initiator(void **state)
 {
-    return (struct mpa_frame){.reply = true,
-                              .rev = 2,
-                              .crc = true,
-                              .enhanced = true,
-                              .p2p = rtr != 0,
-                              .rtr = rtr,
-                              .ird = ird,
-                              .ord = ord};
+    (void)state;
+    struct scene *c = scene_open(E_STARTUP_LIMIT, "mtu=1500,setup=3");
+    const struct mpa_frame f = {.rev = 1, .crc = true};
+    uint8_t buf[MPA_FRAME_MAX];
+    uint32_t n = mpa_frame_pack(&f, buf), sent = 0;
+    raw_dial(&c->r, &c->c);
+    while (sent < n && !c->c.closed && !c->c.fin) {
+        raw_put(&c->c, buf + sent++, 1);
+        if (sent == 6) {
+            scene_hit(c);
+        }
+        raw_run(&c->r, 500);
+    }
+    assert_in_range(sent, 6, 7);
+    assert_int_equal(c->c.rx_octets, 0);
+    raw_hangup(&c->r, &c->c, true);
+    scene_close(c);
 }
+
+/* proves: MPA-5044-7.1.2-24 */
+static void test_slow_responder(void **state)
+{
+    (void)state;
+    struct scene *c = scene_open(E_STARTUP_LIMIT, "mtu=1500,setup=3");
+    struct mpa_frame ask, reply = enhanced_reply(4, 4, 0);
+    uint8_t buf[MPA_FRAME_MAX];
+    uint32_t n = mpa_frame_pack(&reply, buf), sent = 0;
+    take_request(c, &ask);
+    while (sent < n && c->s.side[1].failed == 0) {
+        raw_put(&c->c, buf + sent++, 1);
+        if (sent == 6) {
+            scene_hit(c);
+        }
+        raw_run(&c->r, 500);
+    }
+    assert_in_range(sent, 6, 7);
+    scene_expect_last(c, UIW_EVENT_CONNECT_ERROR, UIW_REASON_TIMEOUT, 0);
+    expect_closed(c);
+    scene_close(c);
+}
+
+/* --- no agreement --- */
 
 static void no_agreement(enum errors_row row, const struct uiw_conn_param *p, struct mpa_frame f,
                          unsigned code)
@@ -299,9 +362,12 @@ int errors_setup(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_request),
         cmocka_unit_test(test_bad_requests_do_not_use_up_the_listener),
+        cmocka_unit_test(test_octets_before_the_answer),
         cmocka_unit_test(test_bad_reply),
         cmocka_unit_test(test_silent_initiator),
         cmocka_unit_test(test_silent_responder),
+        cmocka_unit_test(test_slow_initiator),
+        cmocka_unit_test(test_slow_responder),
         cmocka_unit_test(test_ird_too_small),
         cmocka_unit_test(test_no_rtr_in_common),
         cmocka_unit_test(test_initiator_fails_itself),

@@ -148,7 +148,7 @@ static void test_reject(void **state)
 }
 
 /* bugs N15: who has which depth.
- * proves: RDMAP-5040-6.1-02 RDMAP-5040-6.1-03 */
+ * proves: RDMAP-5040-6.1-02 RDMAP-5040-6.1-03 ECM-6581-9.1-02 */
 static void test_depths(void **state)
 {
     (void)state;
@@ -179,6 +179,13 @@ static void test_depths(void **state)
         assert_int_equal(a.ord, all[i].ord0_now);
         assert_int_equal(b.ord, all[i].ord1_now);
         assert_true(a.ird >= b.ord && b.ird >= a.ord);
+        struct uiw_conn_info ca, cb; /* what the peer said of itself */
+        uiw_conn_query(s.side[0].conn, &ca);
+        uiw_conn_query(s.side[1].conn, &cb);
+        assert_int_equal(ca.peer_ird, all[i].ird1 < 0 ? 0 : all[i].ird1);
+        assert_int_equal(ca.peer_ord, all[i].ord1_now);
+        assert_int_equal(cb.peer_ird, all[i].seen_ird);
+        assert_int_equal(cb.peer_ord, all[i].seen_ord);
         s.side[0].disconnected = s.side[1].disconnected = 0;
         sim_disconnect(&s, 0);
     }

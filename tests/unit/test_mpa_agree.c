@@ -221,9 +221,17 @@ static void responder_declines_p2p(void **state)
     assert_int_equal(answer(p2p(W, 4, 4), &f), MPA_SETUP_ACCEPTED);
     assert_false(ini.agreed.p2p);
     assert_int_equal(ini.agreed.rtr, 0);
+    /* B, C and D behind that A=0 */
+    struct mpa_cfg cfg = p2p(W | R | S, 4, 4);
+    mpa_setup_init(&ini, true, &cfg);
+    mpa_setup_request(&ini, NULL, 0, req);
+    put_be32(rep + 20, 0x4004c004);
+    assert_int_equal(feed(&ini, rep, 24), MPA_SETUP_ACCEPTED);
+    assert_false(ini.agreed.p2p);
+    assert_int_equal(ini.agreed.rtr, 0);
 }
 
-/* proves: ECM-6581-9.1-05 */
+/* proves: ECM-6581-9.1-05 ECM-6581-9.1-01 ECM-6581-9.2-10 */
 static void read_rtr_needs_a_place(void **state)
 {
     (void)state;
