@@ -316,16 +316,14 @@ static void test_only_rdma_messages(void **state)
     }
 }
 
-/* proves: RDMAP-5040-5.1-06 */
-static void test_writes_in_order(void **state)
+static void writes_in_order(const char *keys)
 {
-    (void)state;
     enum { WRITES = 50 };
-    struct scene *c = scene_open("mtu=1500");
+    struct scene *c = scene_open(keys);
     struct uiw_wc wc[WRITES];
     sim_connect(&c->s, NULL, NULL);
     for (uint32_t i = 0; i < WRITES; i++) {
-        uint32_t n = i % 7 == 3 ? 40000 : i * 97 % 5000; /* lent and copied ones, also empty */
+        uint32_t n = i % 7 == 3 ? 40000 : i * 97 % 5000; /* also empty ones */
         sim_post(&c->s, 0, UIW_WR_RDMA_WRITE, sim_sge(c->my_mr, c->mine, n), their(c, i * 64));
     }
     sim_poll(&c->s, 0, WRITES, wc);
@@ -345,6 +343,14 @@ static void test_writes_in_order(void **state)
     }
     assert_int_equal(k, WRITES);
     scene_close(c);
+}
+
+/* proves: RDMAP-5040-5.1-06 RDMAP-5040-5.5-15 */
+static void test_writes_in_order(void **state)
+{
+    (void)state;
+    writes_in_order("mtu=1500");
+    writes_in_order("mtu=9000"); /* lent and copied ones */
 }
 
 /* --- what the program sees of it --- */
@@ -491,6 +497,29 @@ static void test_completion_is_not_arrival(void **state)
     scene_close(c);
 }
 
+/* What is sent again is read from lent memory, which is the program's only when nothing will be.
+ * proves: RDMAP-5040-5.5-16 */
+static void test_lent_until_acknowledged(void **state)
+{
+    (void)state;
+    enum { LENT = 40000 };
+    struct scene *c = scene_open("mtu=9000");
+    struct uiw_wc wc;
+    sim_connect(&c->s, NULL, NULL);
+    note(c);
+    sim_wire(&c->s, &(struct net_wire){.seed = 1, .loss_ppm = 1000000});
+    sim_post(&c->s, 0, UIW_WR_RDMA_WRITE, sim_sge(c->my_mr, c->mine, LENT), their(c, 0));
+    for (int i = 0; i < 500; i++) {
+        sim_step(&c->s);
+    }
+    assert_int_equal(uiw_cq_poll(c->s.side[0].cq, 1, &wc), 0);
+    sim_wire(&c->s, &(struct net_wire){0});
+    sim_poll(&c->s, 0, 1, &wc);
+    assert_int_equal(wc.status, UIW_WC_SUCCESS);
+    assert_memory_equal(c->theirs, c->mine, LENT);
+    scene_close(c);
+}
+
 /* Memory that changes while a peer reads it: any mixture may come, but no fault.
  * proves: RDMAP-5040-5.5-08 */
 static void test_changed_while_read(void **state)
@@ -529,6 +558,7 @@ int main(void)
         cmocka_unit_test(test_set_up_on_a_bad_wire),
         cmocka_unit_test(test_no_zero_window),
         cmocka_unit_test(test_completion_is_not_arrival),
+        cmocka_unit_test(test_lent_until_acknowledged),
         cmocka_unit_test(test_changed_while_read),
     };
     cmocka_set_test_filter(getenv("UIW_TEST")); /* one test by its name, for debugging */
