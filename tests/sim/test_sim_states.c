@@ -363,6 +363,46 @@ static void test_terminate_cannot_leave(void **state)
 
 /* --- order of completions --- */
 
+/* What the forms of Atomics put into the fields that they do not use.
+ * proves: EXT-7306-5.2.1-06 */
+static void test_fields_of_atomics(void **state)
+{
+    (void)state;
+    enum { ADD = 5, SWAP = 6, ADD_MASK = 7, SWAP_MASK = 8 };
+    static const struct {
+        enum uiw_wr_opcode op;
+        uint8_t code;
+        uint64_t data, mask, compare, compare_mask;
+    } want[] = {
+        {UIW_WR_ATOMIC_FETCH_ADD, RDMAP_FETCH_ADD, ADD, 0, 0, UINT64_MAX},
+        {UIW_WR_MASKED_ATOMIC_FETCH_ADD, RDMAP_FETCH_ADD, ADD, ADD_MASK, 0, UINT64_MAX},
+        {UIW_WR_ATOMIC_CMP_SWAP, RDMAP_CMP_SWAP, SWAP, UINT64_MAX, ADD, UINT64_MAX},
+        {UIW_WR_MASKED_ATOMIC_CMP_SWAP, RDMAP_CMP_SWAP, SWAP, SWAP_MASK, ADD, ADD_MASK},
+    };
+    struct solo *c = solo_open("mtu=1500");
+    solo_join(c);
+    for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+        struct uiw_sge sge = solo_sge(c, 0, 8);
+        struct uiw_send_wr wr = {.opcode = want[i].op,
+                                 .sg_list = &sge,
+                                 .num_sge = 1,
+                                 .remote_addr = 64,
+                                 .rkey = 0x1234,
+                                 .atomic = {ADD, SWAP, ADD_MASK, SWAP_MASK}};
+        struct rdmap_atomic_request r;
+        assert_int_equal(uiw_qp_post_send(c->b->qp, &wr, NULL), 0);
+        assert_true(raw_next(&c->r, &c->c, &c->u));
+        assert_int_equal(c->u.opcode, RDMAP_ATOMIC_REQUEST);
+        assert_int_equal(c->u.seg.plen, RDMAP_ATOMIC_REQUEST_LEN);
+        rdmap_atomic_request_unpack(c->u.octets + DDP_UNTAGGED_LEN, &r);
+        assert_int_equal(r.op, want[i].code);
+        assert_true(r.stag == 0x1234 && r.to == 64);
+        assert_true(r.data == want[i].data && r.mask == want[i].mask);
+        assert_true(r.compare == want[i].compare && r.compare_mask == want[i].compare_mask);
+    }
+    solo_close(c);
+}
+
 /* proves: RDMAP-5040-5.5-17 RDMAP-5040-5.5-14 */
 static void test_order_and_fence(void **state)
 {
@@ -450,6 +490,7 @@ int main(void)
         cmocka_unit_test(test_both_devices_at_fault),
         cmocka_unit_test(test_error_while_sending),
         cmocka_unit_test(test_terminate_cannot_leave),
+        cmocka_unit_test(test_fields_of_atomics),
         cmocka_unit_test(test_order_and_fence),
         cmocka_unit_test(test_flush_after_terminate),
     };
