@@ -2,7 +2,8 @@
 /* Lives of windows, and of regions registered by requests. */
 #include "ext_kit.h"
 
-/* proves: RDMAP-5040-8.1.1-04 DDP-5041-8.3-01 DDP-5041-8.3-02 */
+/* proves: RDMAP-5040-8.1.1-04 DDP-5041-8.3-01 DDP-5041-8.3-02 RDMAP-5040-8.1.1-06
+ * SEC-5042-6.2.2-01 */
 static void test_type_1(void **state)
 {
     (void)state;
@@ -45,6 +46,7 @@ static void test_type_1(void **state)
     ext_close(x);
 }
 
+/* proves: RDMAP-5040-8.1.1-06 */
 static void test_type_2(void **state)
 {
     (void)state;
@@ -103,6 +105,35 @@ static void test_type_2_is_for_its_qp(void **state)
     ext_reconnect(x);
     ext_expect_closed(x, 0, rkey, 0);
     assert_int_equal(ext_bind(x, mw, mr, 0, 64), UIW_WC_SUCCESS);
+    ext_expect_open(x, 0, uiw_mw_rkey(mw));
+    assert_int_equal(uiw_mw_destroy(mw), 0);
+    assert_int_equal(uiw_mr_dereg(mr), 0);
+    ext_close(x);
+}
+
+/* A type 1 window is of no one QP, but what is under it may be.
+ * proves: RDMAP-5040-8.1.1-02 */
+static void test_window_on_a_region_for_one_qp(void **state)
+{
+    (void)state;
+    struct ext *x = ext_open("mtu=1500");
+    struct sim_side *a = &x->s.side[0], *b = &x->s.side[1], first[2] = {*a, *b};
+    struct uiw_mw *mw = ext_window(x, UIW_MW_TYPE_1);
+    struct uiw_mr *mr;
+    assert_int_equal(uiw_mr_reg_qp(b->qp, ext_area(x), EXT_AREA,
+                                   UIW_ACCESS_LOCAL_WRITE | UIW_ACCESS_MW_BIND, &mr),
+                     0);
+    assert_int_equal(ext_bind(x, mw, mr, 0, 64), UIW_WC_SUCCESS);
+    ext_expect_open(x, 0, uiw_mw_rkey(mw));
+    a->qp = b->qp = NULL;
+    a->conn = b->conn = NULL;
+    sim_connect(&x->s, NULL, NULL);
+    ext_expect_closed(x, 0, uiw_mw_rkey(mw), 2);
+    sim_drop(&x->s);
+    for (int i = 0; i < 2; i++) {
+        x->s.side[i].qp = first[i].qp;
+        x->s.side[i].conn = first[i].conn;
+    }
     ext_expect_open(x, 0, uiw_mw_rkey(mw));
     assert_int_equal(uiw_mw_destroy(mw), 0);
     assert_int_equal(uiw_mr_dereg(mr), 0);
@@ -229,6 +260,7 @@ static void expect_bind_error(struct ext *x, struct uiw_send_wr wr)
     ext_reconnect(x);
 }
 
+/* proves: RDMAP-5040-8.1.1-05 DDP-5041-8.3-01 DDP-5041-7.1-11 */
 static void test_bad_binds(void **state)
 {
     (void)state;
@@ -276,6 +308,7 @@ static void test_bad_binds(void **state)
     ext_close(x);
 }
 
+/* proves: RDMAP-5040-8.1.1-06 */
 static void test_bad_invalidations(void **state)
 {
     (void)state;
@@ -465,6 +498,7 @@ int main(void)
         cmocka_unit_test(test_type_1),
         cmocka_unit_test(test_type_2),
         cmocka_unit_test(test_type_2_is_for_its_qp),
+        cmocka_unit_test(test_window_on_a_region_for_one_qp),
         cmocka_unit_test(test_given_to_another_stream),
         cmocka_unit_test(test_destroyed_window),
         cmocka_unit_test(test_zero_based),
