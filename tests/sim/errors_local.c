@@ -406,6 +406,7 @@ static void read_fails_half_way(enum change how, unsigned code)
     free(big);
 }
 
+/* proves: RDMAP-5040-4.8-16 */
 static void test_read_fails_half_way(void **state)
 {
     (void)state;
@@ -470,11 +471,11 @@ static void test_sink_fails_half_way(void **state)
 
 /* --- a CQ that overflows --- */
 
-static struct uiw_qp *qp_on(struct scene *c, struct uiw_cq *cq)
+static struct uiw_qp *qp_on(struct scene *c, struct uiw_cq *send_cq, struct uiw_cq *recv_cq)
 {
     struct uiw_qp *qp;
-    struct uiw_qp_attr attr = {.send_cq = cq,
-                               .recv_cq = cq,
+    struct uiw_qp_attr attr = {.send_cq = send_cq,
+                               .recv_cq = recv_cq,
                                .srq = c->s.srq,
                                .max_send_wr = 16,
                                .max_recv_wr = c->s.srq == NULL ? 16 : 0,
@@ -499,7 +500,7 @@ static void test_cq_overflow(void **state)
     struct sim_side *b = &c->s.side[1];
     struct uiw_cq *small;
     assert_int_equal(uiw_cq_create(b->dev, 2, NULL, NULL, &small), 0);
-    struct uiw_qp *qp = qp_on(c, small);
+    struct uiw_qp *qp = qp_on(c, small, c->s.side[1].cq);
     struct uiw_conn *conn = raw_join_qp(&c->r, &c->c, NULL, qp);
     raw_first(&c->r, &c->c);
     post_sends(qp, 3);
@@ -522,6 +523,33 @@ static void test_cq_overflow(void **state)
     scene_close(c);
 }
 
+/* proves: RDMAP-5040-8.1.1-11 */
+static void test_cq_of_receives_overflows(void **state)
+{
+    (void)state;
+    if (scene_shared) {
+        return; /* its receives would be those of others */
+    }
+    struct scene *c = scene_open(E_CATASTROPHE, "mtu=1500");
+    struct uiw_cq *small;
+    assert_int_equal(uiw_cq_create(c->s.side[1].dev, 2, NULL, NULL, &small), 0);
+    struct uiw_qp *qp = qp_on(c, c->s.side[1].cq, small);
+    struct uiw_conn *conn = raw_join_qp(&c->r, &c->c, NULL, qp);
+    scene_hit(c);
+    for (uint32_t i = 1; i <= 3; i++) {
+        assert_int_equal(uiw_qp_post_recv(qp, &(struct uiw_recv_wr){.wr_id = i}, NULL), 0);
+        raw_send(&c->c, i, NULL, 0);
+    }
+    scene_expect_word(c, 0x02070000);
+    sim_until(&c->s, &c->s.side[1].disconnected, 1, 1000);
+    assert_ptr_equal(c->s.side[1].last.conn, conn);
+    scene_expect_last(c, UIW_EVENT_DISCONNECTED, UIW_REASON_LOCAL, 0x000207);
+    uiw_conn_destroy(conn);
+    uiw_qp_destroy(qp);
+    uiw_cq_destroy(small);
+    scene_close(c);
+}
+
 /* Two Responders share the CQ; the one that has heard no FPDU yet just resets.
  * proves: MPA-5044-7.1.2-15 */
 static void test_cq_overflow_before_the_first_fpdu(void **state)
@@ -531,7 +559,7 @@ static void test_cq_overflow_before_the_first_fpdu(void **state)
     struct raw_conn mute;
     struct uiw_cq *small;
     assert_int_equal(uiw_cq_create(c->s.side[1].dev, 2, NULL, NULL, &small), 0);
-    struct uiw_qp *qp[2] = {qp_on(c, small), qp_on(c, small)};
+    struct uiw_qp *qp[2] = {qp_on(c, small, small), qp_on(c, small, small)};
     struct uiw_conn *conn[2] = {raw_join_qp(&c->r, &c->c, NULL, qp[0])};
     raw_first(&c->r, &c->c);
     conn[1] = raw_join_qp(&c->r, &mute, NULL, qp[1]);
@@ -562,6 +590,7 @@ int errors_local(void)
         cmocka_unit_test(test_read_fails_half_way),
         cmocka_unit_test(test_sink_fails_half_way),
         cmocka_unit_test(test_cq_overflow),
+        cmocka_unit_test(test_cq_of_receives_overflows),
         cmocka_unit_test(test_cq_overflow_before_the_first_fpdu),
     };
     return cmocka_run_group_tests_name("errors at this end", tests, NULL, NULL);
