@@ -161,7 +161,8 @@ static void test_both_close_with_work(void **state)
     sim_close(&s);
 }
 
-/* The peer closes although our Read is open: no good order. */
+/* The peer closes although our Read is open: no good order.
+ * proves: MPA-5044-8-01 */
 static void test_peer_closes_on_an_open_read(void **state)
 {
     (void)state;

@@ -28,7 +28,7 @@ static struct uiw_send_wr atomic_wr(struct ext *x, struct uiw_sge *sge, enum uiw
 }
 
 /* proves: EXT-7306-5-02 EXT-7306-5.1.1-04 EXT-7306-5.1.1-06 EXT-7306-5.1.2-01 EXT-7306-5.2.2-06
- * EXT-7306-1.1-03 EXT-7306-5.2.1-04 EXT-7306-5.2.1-10 */
+ * EXT-7306-1.1-03 EXT-7306-5.2.1-04 EXT-7306-5.2.1-10 EXT-7306-5.4-01 EXT-7306-5.4-07 */
 static void test_plain_forms(void **state)
 {
     (void)state;

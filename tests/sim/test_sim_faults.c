@@ -437,6 +437,7 @@ static void test_cq_overflow_is_told(void **state)
     scene_close(c);
 }
 
+/* proves: DDP-5041-5.2-02 */
 static void test_misuse_changes_nothing(void **state)
 {
     (void)state;

@@ -274,6 +274,7 @@ static void test_invalidate_after_reconnection(void **state)
     ext_close(x);
 }
 
+/* proves: RDMAP-5040-8.1.1-07 */
 static void test_what_peers_may_not_revoke(void **state)
 {
     (void)state;

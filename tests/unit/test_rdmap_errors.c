@@ -49,7 +49,7 @@ static void expect_rows(const struct row *rows, size_t cnt)
  * DDP-5041-7.2-07 DDP-5041-7.1-10 DDP-5041-7.1-11 DDP-5041-7.1-13 DDP-5041-7.1-14
  * DDP-5041-7.1-15 DDP-5041-7.1-16 DDP-5041-8.2-01 DDP-5041-8.2-02 DDP-5041-4.2-05
  * RDMAP-5040-4.8-21 RDMAP-5040-7.1-03 RDMAP-5040-3.1-07 RDMAP-5040-5.1-03 RDMAP-5040-3.2-05
- * RDMAP-5040-8.1.1-01 RDMAP-5040-8.1.1-02 */
+ * RDMAP-5040-8.1.1-01 RDMAP-5040-8.1.1-02 RDMAP-5040-4.8-09 */
 static void ddp_tagged(void **state)
 {
     (void)state;
@@ -78,7 +78,7 @@ static void ddp_tagged(void **state)
 
 /* proves: DDP-5041-7.2-01 DDP-5041-7.2-08 DDP-5041-7.2-10 DDP-5041-7.2-11 DDP-5041-7.2-13
  * DDP-5041-7.1-01 DDP-5041-7.1-03 DDP-5041-7.1-05 DDP-5041-7.1-16 RDMAP-5040-4.8-21
- * RDMAP-5040-7.1-03 EXT-7306-10-02 */
+ * RDMAP-5040-7.1-03 EXT-7306-10-02 RDMAP-5040-4.8-09 */
 static void ddp_untagged(void **state)
 {
     (void)state;

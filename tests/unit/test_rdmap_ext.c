@@ -48,7 +48,7 @@ static void expect_answer(struct kit *k, const char *fpdu)
 /* proves: EXT-7306-5.2.2-01 EXT-7306-5.2.2-02 EXT-7306-5.2.2-03 EXT-7306-5.2.2-08 EXT-7306-5-02
  * EXT-7306-5-04 EXT-7306-5.2-01 EXT-7306-5.2-03 EXT-7306-5.2.1-03 EXT-7306-5.2.1-09
  * EXT-7306-5.2.1-10 EXT-7306-5.2.1-14 EXT-7306-5.2.1-15 EXT-7306-5.1.1-06 EXT-7306-4-02
- * EXT-7306-4-03 EXT-7306-5.4-05 EXT-7306-5.4-08 */
+ * EXT-7306-4-03 EXT-7306-5.4-05 EXT-7306-5.4-08 EXT-7306-4.1-03 */
 static void requests_as_in_the_vectors(void **state)
 {
     (void)state;

@@ -233,7 +233,7 @@ static void responses_in_order_of_requests(void **state)
     kit_free(&k);
 }
 
-/* proves: RDMAP-5040-4.8-16 */
+/* proves: RDMAP-5040-4.8-16 RDMAP-5040-4.1-10 */
 static void read_that_fails_half_way(void **state)
 {
     (void)state;
