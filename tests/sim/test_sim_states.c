@@ -363,6 +363,36 @@ static void test_terminate_cannot_leave(void **state)
 
 /* --- order of completions --- */
 
+/* proves: RDMAP-5040-5.2.1-07 */
+static void test_reads_in_order(void **state)
+{
+    (void)state;
+    struct solo *c = solo_open("mtu=1500");
+    solo_join(c);
+    struct uiw_sge sge[4];
+    struct uiw_send_wr wr[4];
+    for (uint32_t i = 0; i < 4; i++) { /* all are there before the first is sent */
+        sge[i] = solo_sge(c, 8 * (i + 1), i + 1);
+        wr[i] = (struct uiw_send_wr){.next = i < 3 ? &wr[i + 1] : NULL,
+                                     .opcode = UIW_WR_RDMA_READ,
+                                     .sg_list = &sge[i],
+                                     .num_sge = 1,
+                                     .remote_addr = 100 * (uint64_t)(i + 1),
+                                     .rkey = i + 1};
+    }
+    assert_int_equal(uiw_qp_post_send(c->b->qp, wr, NULL), 0);
+    for (uint32_t i = 1; i <= 4; i++) {
+        struct rdmap_read_request r;
+        assert_true(raw_next(&c->r, &c->c, &c->u));
+        assert_int_equal(c->u.opcode, RDMAP_READ_REQUEST);
+        assert_int_equal(c->u.seg.hdr.msn, i);
+        rdmap_read_request_unpack(c->u.octets + DDP_UNTAGGED_LEN, &r);
+        assert_true(r.len == i && r.src_stag == i && r.src_to == 100 * (uint64_t)i);
+        assert_true(r.sink_to == solo_sge(c, 8 * i, i).addr);
+    }
+    solo_close(c);
+}
+
 /* What the forms of Atomics put into the fields that they do not use.
  * proves: EXT-7306-5.2.1-06 */
 static void test_fields_of_atomics(void **state)
@@ -490,6 +520,7 @@ int main(void)
         cmocka_unit_test(test_both_devices_at_fault),
         cmocka_unit_test(test_error_while_sending),
         cmocka_unit_test(test_terminate_cannot_leave),
+        cmocka_unit_test(test_reads_in_order),
         cmocka_unit_test(test_fields_of_atomics),
         cmocka_unit_test(test_order_and_fence),
         cmocka_unit_test(test_flush_after_terminate),
