@@ -323,6 +323,29 @@ static void unpack_siw(void **state)
     }
 }
 
+/* The length field stands before the header also when it is not valid.
+ * proves: RDMAP-5040-4.8-09 RDMAP-5040-4.8-10 */
+static void header_without_a_length(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(vectors); i++) {
+        uint8_t p[64];
+        uint32_t n = payload_of(vectors[i].fpdu, p);
+        struct rdmap_term t;
+        if (n == 4) {
+            continue;
+        }
+        p[2] &= 0x7f; /* M */
+        assert_true(unpack(p, n, &t));
+        expect_verdict(&t, vectors[i].layer, vectors[i].type, vectors[i].code);
+        assert_true(t.d && !t.m);
+        assert_int_equal(t.seg_len, 0);
+        assert_int_equal(t.ddp_len, (p[6] & 0x80) != 0 ? 14 : 18);
+        assert_memory_equal(t.ddp, p + 6, t.ddp_len);
+        assert_int_equal(t.has_read, n == 52);
+    }
+}
+
 /* siw sets R for each protection error, also where no Read Request follows. */
 /* proves: RDMAP-5040-4.8-06 */
 static void r_without_a_read(void **state)
@@ -393,6 +416,7 @@ int main(void)
         cmocka_unit_test(unregistered_values_are_reported),
         cmocka_unit_test(cut_short),
         cmocka_unit_test(unpack_siw),
+        cmocka_unit_test(header_without_a_length),
         cmocka_unit_test(r_without_a_read),
         cmocka_unit_test(ours_is_never_taken_for_siws),
         cmocka_unit_test(any_octets_are_taken),
