@@ -406,7 +406,7 @@ static void read_fails_half_way(enum change how, unsigned code)
     free(big);
 }
 
-/* proves: RDMAP-5040-4.8-16 */
+/* proves: RDMAP-5040-4.8-16 RDMAP-5040-8.1.1-06 RDMAP-5040-7.2-11 */
 static void test_read_fails_half_way(void **state)
 {
     (void)state;

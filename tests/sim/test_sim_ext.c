@@ -196,7 +196,8 @@ static void test_two_streams_add(void **state)
 
 /* S55. Each answer tells what was before it: Writes, Atomics and Reads take effect in the order of the
  * queue. */
-/* proves: EXT-7306-5.4-09 EXT-7306-5.4-08 EXT-7306-5.4-03 EXT-7306-5.4-05 EXT-7306-5.2-02 */
+/* proves: EXT-7306-5.4-09 EXT-7306-5.4-08 EXT-7306-5.4-03 EXT-7306-5.4-05 EXT-7306-5.2-02
+ * RDMAP-5040-5.5-17 */
 static void test_reads_and_atomics_in_order(void **state)
 {
     (void)state;

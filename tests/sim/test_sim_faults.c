@@ -292,6 +292,7 @@ static void test_no_receive_ends_the_stream(void **state)
     scene_close(c);
 }
 
+/* proves: DDP-5041-7.1-09 */
 static void test_no_receive_waits(void **state)
 {
     (void)state;

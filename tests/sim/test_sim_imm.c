@@ -66,7 +66,8 @@ static void test_memory_of_the_receive(void **state)
 }
 
 /* S56 */
-/* proves: EXT-7306-6.3-03 EXT-7306-6.3-04 EXT-7306-6.3-06 EXT-7306-6.4-01 */
+/* proves: EXT-7306-6.3-03 EXT-7306-6.3-04 EXT-7306-6.3-06 EXT-7306-6.4-01 RDMAP-5040-5.3-09
+ * RDMAP-5040-5.5-15 */
 static void test_mixed_with_sends(void **state)
 {
     (void)state;

@@ -381,6 +381,7 @@ static void test_fast_registration(void **state)
     ext_close(x);
 }
 
+/* proves: RDMAP-5040-8.1.1-04 */
 static void test_bad_registrations(void **state)
 {
     (void)state;
