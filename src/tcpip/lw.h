@@ -129,6 +129,8 @@ struct lw_stream {
     uint32_t rx_segments;
     uint32_t oos;   /* segments out of order, at most */
     bool rx_peeked; /* the last one was lent out */
+    bool answered;  /* a useless acknowledgement was, then: */
+    uint32_t answered_ms;
 
     /* send */
     bool own; /* losses and congestion are ours to handle, not lwIP's */

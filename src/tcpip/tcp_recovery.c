@@ -5,7 +5,7 @@
 #include "tcpip/lw.h"
 #include "uiw_hooks.h"
 
-enum { OPT_END = 0, OPT_NOP = 1, OPT_SACK = 5, ACK_EVERY = 128 * 1024 };
+enum { OPT_END = 0, OPT_NOP = 1, OPT_SACK = 5, ACK_EVERY = 128 * 1024, ANSWER_MS = 500 };
 
 /* The options of a segment, which may lie in two pieces. */
 struct options {
@@ -94,6 +94,30 @@ static bool old_ack(const struct tcp_pcb *pcb, const struct tcp_hdr *hdr, uint32
     return true;
 }
 
+/* An acknowledgement that is no use, since its number lies outside of our window or it is of what was never
+ * sent, is answered with ours (RFC 9293 sec 3.10.7.4). When the other end finds that as useless, the two
+ * would answer each other for ever: so there is one answer in a while (compare RFC 5961 sec 7). What takes
+ * space is another matter, since that may be a retransmission of what we did not see acknowledged. */
+static bool answered_lately(struct lw_stream *s, const struct tcp_hdr *hdr, uint32_t len)
+{
+    const struct tcp_pcb *pcb = s->pcb;
+    if (len > 0 || (TCPH_FLAGS(hdr) & (TCP_SYN | TCP_FIN | TCP_RST | TCP_ACK)) != TCP_ACK) {
+        return false;
+    }
+    bool outside = hdr->seqno - pcb->rcv_nxt >= max_u32(pcb->rcv_wnd, 1);
+    bool unsent = seq_lt(pcb->snd_nxt, hdr->ackno);
+    if (!outside && !unsent) {
+        return false;
+    }
+    uint32_t now = (uint32_t)net_now_ms();
+    if (s->answered && now - s->answered_ms < ANSWER_MS) {
+        return true;
+    }
+    s->answered = true;
+    s->answered_ms = now;
+    return false;
+}
+
 err_t uiw_lwip_tcp_in(struct tcp_pcb *pcb, struct tcp_hdr *hdr, u16_t optlen, u16_t opt1len,
                       u8_t *opt2, struct pbuf *p)
 {
@@ -106,6 +130,9 @@ err_t uiw_lwip_tcp_in(struct tcp_pcb *pcb, struct tcp_hdr *hdr, u16_t optlen, u1
     struct lw_stream *s = pcb->callback_arg;
     if (s == NULL || s->pcb != pcb) {
         return ERR_OK;
+    }
+    if (answered_lately(s, hdr, p->tot_len)) {
+        return ERR_VAL;
     }
     if (s->own) {
         struct options o = {(const uint8_t *)hdr + TCP_HLEN, opt2, opt1len, optlen};

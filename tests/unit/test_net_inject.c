@@ -480,6 +480,74 @@ static void test_out_of_order(void **state)
     }
 }
 
+/* Turns without time going by until nothing is left to do; false: the ends do not come to rest. */
+static bool comes_to_rest(void)
+{
+    for (unsigned i = 0; i < 20000; i++) {
+        if (turn_one(w.a) + turn_one(w.b) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The same while that many virtual ms go by. */
+static bool rests_for(uint64_t ms)
+{
+    for (uint64_t until = net_now_ms() + ms; net_now_ms() < until;) {
+        if (!comes_to_rest()) {
+            return false;
+        }
+        net_clock_advance(10);
+    }
+    return true;
+}
+
+static uint64_t frames_of_both(void)
+{
+    return from_a.frames + from_b.frames;
+}
+
+/* A segment that a never sent takes b beyond what a has to send: each thinks that the other's
+ * acknowledgement is wrong, and is to say so, but not for each that says so (compare RFC 5961 sec 7). */
+static void test_answers_end(void **state)
+{
+    (void)state;
+    connected(1500);
+    uint64_t before = frames_of_both();
+    inject(&(struct segment){.flags = VNET_ACK, .from = 10, .len = 100});
+    assert_true(rests_for(10000));
+    assert_int_equal(b.received, 110);
+    print_message("  %u frames in 10 s\n", (unsigned)(frames_of_both() - before));
+    assert_true(frames_of_both() - before < 100);
+    end();
+}
+
+/* Nobody takes what has come: both windows are shut, both ask now and then whether they still are, and
+ * no answer brings another one. */
+static void test_both_shut(void **state)
+{
+    (void)state;
+    connected(1500);
+    a.hold = b.hold = true;
+    a.to_send = b.to_send = 12000000;
+    send_pattern(&a);
+    send_pattern(&b);
+    assert_true(rests_for(1000));
+    uint64_t before = frames_of_both();
+    assert_true(rests_for(10000));
+    print_message("  %u frames in 10 s\n", (unsigned)(frames_of_both() - before));
+    assert_true(frames_of_both() - before < 100);
+    a.hold = b.hold = false;
+    take_pattern(&a);
+    take_pattern(&b);
+    run_for(&w, 5000);
+    assert_int_equal(a.received, 12000000);
+    assert_int_equal(b.received, 12000000);
+    assert_int_equal(a.bad + b.bad, 0);
+    end();
+}
+
 int main(void)
 {
     cmocka_set_test_filter(getenv("UIW_TEST"));
@@ -497,6 +565,8 @@ int main(void)
         cmocka_unit_test(test_fragments_and_ip_options),
         cmocka_unit_test(test_new_neighbour),
         cmocka_unit_test(test_out_of_order),
+        cmocka_unit_test(test_answers_end),
+        cmocka_unit_test(test_both_shut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
