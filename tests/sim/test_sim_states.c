@@ -506,6 +506,33 @@ static void test_flush_after_terminate(void **state)
     solo_close(c);
 }
 
+/* However much comes behind a fault, it is read, so that the Terminate and both FINs get through.
+ * proves: DDP-5041-7.1-17 RDMAP-5040-6.2.1-04 */
+static void test_flood_behind_a_fault(void **state)
+{
+    (void)state;
+    enum { ONE = 1000, ALL = 8 << 20 };
+    struct solo *c = solo_open("mtu=1500");
+    solo_join(c);
+    raw_write(&c->c, (struct sim_at){0, 0xbad00}, c->mem, 8);
+    uint64_t end = c->s.ms + 2000;
+    for (uint32_t sent = 0; sent < ALL;) {
+        if (net_tx_room(c->c.stream) > 2 * ONE) {
+            raw_write(&c->c, (struct sim_at){0, 0xbad00}, c->mem, ONE);
+            sent += ONE;
+        } else {
+            raw_run(&c->r, 1);
+        }
+        assert_true(c->s.ms < end);
+    }
+    raw_terminate(&c->r, &c->c, &c->u, &c->t);
+    assert_true(verdict_is(c->t.v, LAYER_DDP, DDP_TAGGED, DDP_TAG_STAG));
+    net_shutdown(c->c.stream);
+    solo_expect_end(c, UIW_REASON_FAULT);
+    assert_int_equal(c->c.error, 0);
+    solo_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -521,6 +548,7 @@ int main(void)
         cmocka_unit_test(test_error_while_sending),
         cmocka_unit_test(test_terminate_cannot_leave),
         cmocka_unit_test(test_reads_in_order),
+        cmocka_unit_test(test_flood_behind_a_fault),
         cmocka_unit_test(test_fields_of_atomics),
         cmocka_unit_test(test_order_and_fence),
         cmocka_unit_test(test_flush_after_terminate),
