@@ -178,6 +178,26 @@ static void test_peer_closes_on_an_open_read(void **state)
     solo_close(c);
 }
 
+/* Its FIN is behind a message that has no receive yet.
+ * proves: DDP-5041-7.1-07 DDP-5041-6.2.1-04 */
+static void test_peer_closes_and_its_message_waits(void **state)
+{
+    (void)state;
+    struct solo *c = solo_open("mtu=1500,rnr=5");
+    struct uiw_wc wc;
+    solo_join(c);
+    raw_send(&c->c, 1, "late", 4);
+    net_shutdown(c->c.stream);
+    raw_run(&c->r, 500);
+    assert_int_equal(c->b->disconnected, 0);
+    sim_recv(&c->s, 1, solo_sge(c, 0, 8), 1);
+    sim_poll(&c->s, 1, 1, &wc);
+    assert_int_equal(wc.status, UIW_WC_SUCCESS);
+    assert_memory_equal(c->mem, "late", 4);
+    solo_expect_end(c, UIW_REASON_CLOSED);
+    solo_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +207,7 @@ int main(void)
         cmocka_unit_test(test_both_close_at_once),
         cmocka_unit_test(test_both_close_with_work),
         cmocka_unit_test(test_peer_closes_on_an_open_read),
+        cmocka_unit_test(test_peer_closes_and_its_message_waits),
     };
     cmocka_set_test_filter(getenv("UIW_TEST")); /* one test by its name, for debugging */
     return cmocka_run_group_tests(tests, NULL, NULL);
