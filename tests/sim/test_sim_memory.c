@@ -408,6 +408,74 @@ static void test_values_of_stags(void **state)
     ext_close(x);
 }
 
+/* --- at this end --- */
+
+static void test_read_with_invalidate(void **state)
+{
+    (void)state;
+    struct ext *x = ext_open("mtu=1500");
+    struct uiw_mr *mr = ext_expose(x, EXT_R);
+    uint8_t in[8] = {0};
+    struct uiw_mr *sink = sim_reg(&x->s, 0, in, sizeof in, UIW_ACCESS_LOCAL_WRITE);
+    struct uiw_sge sge = sim_sge(sink, in, sizeof in);
+    struct uiw_send_wr wr = {.opcode = UIW_WR_RDMA_READ_WITH_INV,
+                             .sg_list = &sge,
+                             .num_sge = 1,
+                             .remote_addr = ext_at(x, 0, 0).to,
+                             .rkey = uiw_mr_rkey(mr)};
+    struct ext_result r = ext_do(x, &wr);
+    ext_expect_ok(&r);
+    ext_expect_filled(in, sizeof in);
+    memset(in, 0, sizeof in);
+    r = ext_do(x, &wr); /* the sink is valid no more */
+    assert_int_equal(r.status, UIW_WC_LOC_PROT_ERR);
+    assert_int_equal(in[0], 0);
+    assert_int_equal(uiw_mr_dereg(sink), 0);
+    assert_int_equal(uiw_mr_dereg(mr), 0);
+    ext_close(x);
+}
+
+/* A message of many segments into pieces that begin and end anywhere in them.
+ * proves: DDP-5041-4.1-02 RDMAP-5040-5.3-03 */
+static void test_send_is_scattered(void **state)
+{
+    (void)state;
+    static const uint32_t pieces[] = {1, 5, 0, 1490, 7, 1300, 200};
+    struct ext *x = ext_open("mtu=1500");
+    struct uiw_mr *mr = ext_expose(x, EXT_W);
+    struct uiw_sge sge[ARRAY_LEN(pieces)];
+    struct uiw_wc wc;
+    struct uiw_qp_info info;
+    uint32_t at = 0, len = 0;
+    for (uint32_t i = 0; i < EXT_AREA; i++) {
+        x->mine[i] = (uint8_t)(i * 7 + i / 251);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(pieces); i++) { /* a hole of one octet behind each */
+        sge[i] = sim_sge(mr, ext_area(x) + at, pieces[i]);
+        at += pieces[i] + 1;
+        len += pieces[i];
+    }
+    uiw_qp_query(x->s.side[1].qp, &info);
+    assert_true(info.max_recv_sge >= ARRAY_LEN(pieces));
+    struct uiw_recv_wr recv = {.sg_list = sge, .num_sge = ARRAY_LEN(pieces)};
+    assert_int_equal(uiw_qp_post_recv(x->s.side[1].qp, &recv, NULL), 0);
+    len -= 100; /* the last is not filled up */
+    sim_post(&x->s, 0, UIW_WR_SEND, sim_sge(x->my_mr, x->mine, len), (struct sim_at){0, 0});
+    sim_poll(&x->s, 1, 1, &wc);
+    assert_int_equal(wc.byte_len, len);
+    const uint8_t *from = x->mine, *to = ext_area(x);
+    for (size_t i = 0; i < ARRAY_LEN(pieces); i++) {
+        uint32_t n = pieces[i] - (i + 1 == ARRAY_LEN(pieces) ? 100 : 0);
+        assert_memory_equal(to, from, n);
+        ext_expect_filled(to + n, 1);
+        to += pieces[i] + 1;
+        from += n;
+    }
+    sim_poll(&x->s, 0, 1, &wc);
+    assert_int_equal(uiw_mr_dereg(mr), 0);
+    ext_close(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -422,6 +490,8 @@ int main(void)
         cmocka_unit_test(test_bounds_of_regions),
         cmocka_unit_test(test_bounds_of_windows),
         cmocka_unit_test(test_values_of_stags),
+        cmocka_unit_test(test_read_with_invalidate),
+        cmocka_unit_test(test_send_is_scattered),
     };
     cmocka_set_test_filter(getenv("UIW_TEST")); /* one test by its name, for debugging */
     return cmocka_run_group_tests(tests, NULL, NULL);
