@@ -106,7 +106,7 @@ static void run_bad_access(const struct bad_access *b)
     scene_close(c);
 }
 
-/* proves: RDMAP-5040-8.1.1-05 DDP-5041-7.1-11 */
+/* proves: RDMAP-5040-8.1.1-05 DDP-5041-7.1-11 RDMAP-5040-3.2-07 RDMAP-5040-5.2.1-05 */
 static void test_bad_accesses(void **state)
 {
     (void)state;
@@ -216,7 +216,7 @@ static void test_dereg_is_at_once(void **state)
     scene_close(c);
 }
 
-/* proves: RDMAP-5040-5.3-14 */
+/* proves: RDMAP-5040-5.3-14 RDMAP-5040-3.2-02 */
 static void test_invalidated_then_used(void **state)
 {
     (void)state;
@@ -292,11 +292,9 @@ static void test_no_receive_ends_the_stream(void **state)
     scene_close(c);
 }
 
-/* proves: DDP-5041-7.1-09 */
-static void test_no_receive_waits(void **state)
+static void no_receive_waits(const char *keys)
 {
-    (void)state;
-    struct scene *c = scene_open("mtu=1500,rnr=5");
+    struct scene *c = scene_open(keys);
     uint8_t in[AREA];
     struct uiw_wc wc;
     struct uiw_mr *in_mr = sim_reg(&c->s, 1, in, sizeof in, UIW_ACCESS_LOCAL_WRITE);
@@ -316,6 +314,14 @@ static void test_no_receive_waits(void **state)
     assert_int_equal(c->s.side[0].last.code, 2);
     uiw_mr_dereg(in_mr);
     scene_close(c);
+}
+
+/* proves: DDP-5041-7.1-09 DDP-5041-7.1-07 */
+static void test_no_receive_waits(void **state)
+{
+    (void)state;
+    no_receive_waits("mtu=1500,rnr=5");
+    no_receive_waits("mtu=1500,rnr=5,markers=on");
 }
 
 /* A bad local sge is the program's own fault: its request fails, nothing leaves. */
@@ -438,7 +444,7 @@ static void test_cq_overflow_is_told(void **state)
     scene_close(c);
 }
 
-/* proves: DDP-5041-5.2-02 */
+/* proves: DDP-5041-5.2-02 RDMAP-5040-8.1.1-05 */
 static void test_misuse_changes_nothing(void **state)
 {
     (void)state;
