@@ -317,7 +317,8 @@ static void run_row(const struct row *row)
 
 /* proves: RDMAP-5040-7.1-01 RDMAP-5040-5.4-07 RDMAP-5040-5.4-08 RDMAP-5040-6.2.1-02
  * RDMAP-5040-6.2.1-04 RDMAP-5040-7-02 RDMAP-5040-7-03 DDP-5041-3-08 DDP-5041-3-10 DDP-5041-6.2-01
- * DDP-5041-6.2.2-06 DDP-5041-7.1-18 DDP-5041-8.3-05 DDP-5041-8.3.1-01 REG-6580-3.3-01 */
+ * DDP-5041-6.2.2-06 DDP-5041-7.1-18 DDP-5041-8.3-05 DDP-5041-8.3.1-01 REG-6580-3.3-01
+ * DDP-5041-7-01 RDMAP-5040-3.2-03 */
 static void test_one_bad_segment(void **state)
 {
     (void)state;

@@ -77,12 +77,14 @@ static void private_data(const char *keys, uint32_t max)
     sim_close(&s);
 }
 
+/* proves: MPA-5044-7.1.2-09 MPA-5044-7.1.1-23 */
 static void test_private_data_rev2(void **state)
 {
     (void)state;
     private_data("mtu=1500", 508);
 }
 
+/* proves: MPA-5044-7.1.2-09 MPA-5044-7.1.1-23 */
 static void test_private_data_rev1(void **state)
 {
     (void)state;

@@ -252,7 +252,7 @@ static void test_idle_streams_are_found(void **state)
 
 /* No object beyond the limits that the device names.
  * proves: RDMAP-5040-8.1.2-03 RDMAP-5040-8.1.2-06 RDMAP-5040-8.1.2-07 SEC-5042-6.4.1-01
- * SEC-5042-6.4.3.2-01 SEC-5042-7.2-02 */
+ * SEC-5042-6.4.3.2-01 SEC-5042-7.2-02 RDMAP-5040-6.1-02 RDMAP-5040-6.1-03 */
 static void test_limits(void **state)
 {
     (void)state;
