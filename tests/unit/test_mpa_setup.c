@@ -51,7 +51,8 @@ static void rev_2_without_s(void **state)
     assert_int_equal(get_be16(rep + 16), 0x4002);
 }
 
-/* proves: MPA-5044-7.1.2-13 MPA-5044-7.1.2-05 MPA-5044-7.1.2-06 ECM-6581-9.1-06 ECM-6581-9.1-10 */
+/* proves: MPA-5044-7.1.2-13 MPA-5044-7.1.2-05 MPA-5044-7.1.2-06 ECM-6581-9.1-06 ECM-6581-9.1-10
+ * ECM-6581-6-01 */
 static void reject(void **state)
 {
     (void)state;

@@ -130,7 +130,8 @@ static void crc_off_sends_zero(void **state)
 }
 
 /* Every start in the gap with every length over two of them: all places a Marker can have. */
-/* proves: MPA-5044-4.3-02 MPA-5044-4.3-05 MPA-5044-4.3-08 MPA-5044-4.4-12 MPA-5044-4.4-13 */
+/* proves: MPA-5044-4.3-02 MPA-5044-4.3-05 MPA-5044-4.3-08 MPA-5044-4.4-12 MPA-5044-4.4-13
+ * MPA-5044-4.4-11 */
 static void every_marker_place(void **state)
 {
     (void)state;
