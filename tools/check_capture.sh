@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # check_capture.sh UIW-PING UIW-DUMP: what a device captures of itself is what uiw-dump, and tshark where
-# there is one, see in it. No root.
+# there is one, see in it. Only VLANs need root.
 set -u
 PING=$1
 DUMP=$2
 DIR=$(mktemp -d)
+NS=uiwcap$$
+IN=() # what the programs are started with
 SERVER=
 FAILED=0
 COUNT=5
 unset UIW_DEVICE UIW_PCAP
-trap 'kill $SERVER 2>/dev/null; rm -rf "$DIR"' EXIT
+trap 'kill $SERVER 2>/dev/null; ip netns del $NS 2>/dev/null; rm -rf "$DIR"' EXIT
 
 check() {
     if [[ $2 -eq 0 ]]; then
@@ -25,14 +27,14 @@ check() {
 # pings SERVER-DEVICE CLIENT-DEVICE ADDRESS: with what the caller put into the environment at both ends.
 pings() {
     : >"$DIR/server"
-    timeout 60 "$PING" -s --device "$1" >"$DIR/server" 2>&1 &
+    timeout 60 "${IN[@]}" "$PING" -s --device "$1" >"$DIR/server" 2>&1 &
     SERVER=$!
     for _ in {1..500}; do
         grep -q 'listening on' "$DIR/server" && break
         kill -0 $SERVER 2>/dev/null || return 1
         sleep 0.02
     done
-    timeout 60 "$PING" -c -a "$3" -C $COUNT -S 64 --device "$2" >"$DIR/client" 2>&1 &&
+    timeout 60 "${IN[@]}" "$PING" -c -a "$3" -C $COUNT -S 64 --device "$2" >"$DIR/client" 2>&1 &&
         wait $SERVER && grep -q "$COUNT pings, $COUNT ok" "$DIR/client"
 }
 
@@ -69,6 +71,46 @@ both_ends() {
         fi
     done
 }
+
+# A bridge with two TAPs in a network namespace.
+taps() {
+    local t
+    ip netns add $NS && ip -n $NS link add br0 type bridge stp_state 0 mcast_snooping 0 &&
+        ip -n $NS link set br0 up || return 1
+    for t in t0 t1; do
+        ip -n $NS tuntap add $t mode tap && ip -n $NS link set $t master br0 up || return 1
+    done
+}
+
+# On the bridge all frames have the tag, so they have it in the capture.
+tagged() {
+    python3 - "$1" <<'EOF'
+import struct, sys
+
+data, at, tags = open(sys.argv[1], "rb").read(), 0, set()
+while at < len(data):
+    kind, size = struct.unpack_from("<II", data, at)
+    if size < 12:
+        sys.exit("a block of %d octets" % size)
+    if kind == 6:
+        frame = data[at + 28:]
+        tags.add(struct.unpack_from(">HH", frame, 12))
+    at += size
+sys.exit(tags != {(0x8100, 7)})
+EOF
+}
+
+if [[ $(id -u) -eq 0 ]] && taps 2>"$DIR/messages"; then
+    IN=(ip netns exec $NS)
+    both_ends vlan tap:t0,ip=198.18.0.1/24,vlan=7 tap:t1,ip=198.18.0.2/24,vlan=7 198.18.0.1
+    for end in s c; do
+        tagged "$DIR/vlan-$end.pcapng"
+        check "vlan: all frames have the tag in the capture of end $end" $?
+    done
+    IN=()
+else
+    echo "no root or no TAPs: VLANs are left out"
+fi
 
 NET=shm:/uiw-capture-$$
 both_ends shm "$NET,ip=198.18.0.1" "$NET,ip=198.18.0.2" 198.18.0.1

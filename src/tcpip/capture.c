@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "tcpip/vnet.h"
 
 enum {
     BLOCK_SECTION = 0x0a0d0d0a,
@@ -48,6 +49,7 @@ struct file {
 struct capture {
     struct file *file;
     uint32_t interface;
+    uint16_t vlan; /* 0: none */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -252,13 +254,45 @@ void capture_close(struct capture *c)
     }
 }
 
-void capture_packet(struct capture *c, bool sent, const struct iovec *v, uint32_t n)
+void capture_vlan(struct capture *c, uint16_t vlan)
 {
-    struct timespec t;
-    uint32_t len = 0, flags = sent ? OUTBOUND : INBOUND;
+    c->vlan = vlan;
+}
+
+static uint32_t octets_of(const struct capture *c, const struct iovec *v, uint32_t n)
+{
+    uint32_t len = c->vlan != 0 ? VNET_TAG : 0;
     for (uint32_t i = 0; i < n; i++) {
         len += (uint32_t)v[i].iov_len;
     }
+    return len;
+}
+
+static void put_pieces(struct capture *c, const struct iovec *v, uint32_t n)
+{
+    uint32_t untagged = c->vlan != 0 ? VNET_TAG_AT : UINT32_MAX; /* octets before the tag */
+    uint8_t tag[VNET_TAG];
+    vnet_put_tag(tag, c->vlan);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint8_t *p = v[i].iov_base;
+        uint32_t len = (uint32_t)v[i].iov_len;
+        if (untagged < len) {
+            put(c->file, p, untagged);
+            put(c->file, tag, sizeof tag);
+            p += untagged;
+            len -= untagged;
+            untagged = UINT32_MAX;
+        } else if (untagged != UINT32_MAX) {
+            untagged -= len;
+        }
+        put(c->file, p, len);
+    }
+}
+
+void capture_packet(struct capture *c, bool sent, const struct iovec *v, uint32_t n)
+{
+    struct timespec t;
+    uint32_t len = octets_of(c, v, n), flags = sent ? OUTBOUND : INBOUND;
     uint32_t block = 32 + (len + 3) / 4 * 4 + option_len(sizeof flags) + 4;
     pthread_mutex_lock(&lock);
     struct file *f = c->file;
@@ -271,9 +305,7 @@ void capture_packet(struct capture *c, bool sent, const struct iovec *v, uint32_
     put32(f, (uint32_t)ns);
     put32(f, len);
     put32(f, len);
-    for (uint32_t i = 0; i < n; i++) {
-        put(f, v[i].iov_base, v[i].iov_len);
-    }
+    put_pieces(c, v, n);
     put_pad(f, len);
     put_option(f, OPT_EPB_FLAGS, &flags, sizeof flags);
     put32(f, OPT_END);

@@ -18,6 +18,9 @@ int capture_open(const char *path, const char *name, enum capture_kind kind, str
                  char err[NET_ERR_TEXT]);
 void capture_close(struct capture *c); /* c may be NULL */
 
+/* The frames to come travel with the tag of that VLAN (1..4094), which they do not have here. */
+void capture_vlan(struct capture *c, uint16_t vlan);
+
 /* A frame or packet of n pieces. May be called by several threads. */
 void capture_packet(struct capture *c, bool sent, const struct iovec *v, uint32_t n);
 

@@ -441,6 +441,9 @@ int lw_open(const struct net_cfg *cfg, struct net **out, char err[NET_ERR_TEXT])
     net->mtu = net->link->mtu;
     if (cfg->capture[0] != '\0') {
         r = capture_open(cfg->capture, net->label, CAPTURE_ETHERNET, &net->capture, err);
+        if (r == 0) {
+            capture_vlan(net->capture, cfg->vlan);
+        }
     }
     if (r == 0 && (r = netif_start(net, cfg)) != 0) {
         snprintf(err, NET_ERR_TEXT, "%s %.80s: out of interfaces", kind, cfg->name);

@@ -112,7 +112,7 @@ void lw_input(struct lw_net *net, struct frame *f)
     struct vnet_tcp t;
     bool is_tcp;
     net->rx_frames++;
-    if (net->capture != NULL) {
+    if (net->capture != NULL && f->len > 0) { /* else it was of another VLAN */
         capture_received(net->capture, f);
     }
     if (!wanted(net, f, &t, &is_tcp)) {
