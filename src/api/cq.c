@@ -190,32 +190,22 @@ int uiw_comp_channel_create(struct uiw_device *dev, struct uiw_comp_channel **ou
     if (ch == NULL) {
         return fail(ENOMEM, "uiw_comp_channel_create: out of memory");
     }
-    int err = notify_init(&ch->notify, dev->loop);
+    int err = device_notify_init(dev, &ch->notify);
     if (err != 0) {
         free(ch);
         return err;
     }
     ch->dev = dev;
-    loop_lock(dev->loop);
-    device_ref(dev);
-    loop_unlock(dev->loop);
     *out = ch;
     return 0;
 }
 
 int uiw_comp_channel_destroy(struct uiw_comp_channel *ch)
 {
-    struct uiw_device *dev = ch->dev;
-    loop_lock(dev->loop);
-    unsigned left = ch->users;
-    if (left == 0) {
-        device_unref(dev);
-    }
-    loop_unlock(dev->loop);
+    unsigned left = device_notify_fini(ch->dev, &ch->notify, &ch->users);
     if (left > 0) {
         return fail(EBUSY, "uiw_comp_channel_destroy: %u CQs use the channel", left);
     }
-    notify_fini(&ch->notify);
     free(ch);
     return 0;
 }

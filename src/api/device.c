@@ -34,6 +34,31 @@ static void device_fail(struct uiw_device *dev, const char *why)
     }
 }
 
+int device_notify_init(struct uiw_device *dev, struct notify *n)
+{
+    int err = notify_init(n, dev->loop);
+    if (err == 0) {
+        loop_lock(dev->loop);
+        device_ref(dev);
+        loop_unlock(dev->loop);
+    }
+    return err;
+}
+
+unsigned device_notify_fini(struct uiw_device *dev, struct notify *n, const unsigned *users)
+{
+    loop_lock(dev->loop);
+    unsigned left = *users;
+    if (left == 0) {
+        device_unref(dev);
+    }
+    loop_unlock(dev->loop);
+    if (left == 0) {
+        notify_fini(n);
+    }
+    return left;
+}
+
 int device_alive(const struct uiw_device *dev, const char *who)
 {
     int err = loop_alive(dev->loop, who);

@@ -62,6 +62,11 @@ static inline void device_unref(struct uiw_device *dev)
     dev->children--;
 }
 
+/* The events of a channel, a child of the device. 0 or a negative errno with text. */
+int device_notify_init(struct uiw_device *dev, struct notify *n);
+/* Returns how many use the channel; 0: its events are gone, and it counts no more. */
+unsigned device_notify_fini(struct uiw_device *dev, struct notify *n, const unsigned *users);
+
 /* -ENODEV after fork(), -EIO when the device has failed, with the line; else 0. who: the call. */
 int device_alive(const struct uiw_device *dev, const char *who);
 
