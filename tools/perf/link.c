@@ -165,11 +165,13 @@ void link_post(struct link *l, unsigned n)
     send_wr(l, w->wr);
 }
 
-void link_flush(struct link *l)
+/* A Read of that many octets from the peer's buffer. */
+static void send_read(struct link *l, uint64_t tag, void *to, uint32_t length)
 {
-    struct uiw_sge sge = {.addr = (uint64_t)(uintptr_t)l->out, .lkey = uiw_mr_lkey(l->s->out_mr)};
+    struct uiw_sge sge = {
+        .addr = (uint64_t)(uintptr_t)to, .length = length, .lkey = uiw_mr_lkey(l->s->out_mr)};
     struct uiw_send_wr wr = {
-        .wr_id = TAG_FLUSH | l->posted,
+        .wr_id = tag | l->posted,
         .sg_list = &sge,
         .num_sge = 1,
         .opcode = UIW_WR_RDMA_READ,
@@ -178,31 +180,23 @@ void link_flush(struct link *l)
         .rkey = l->rkey,
     };
 
-    l->flushing = true;
     l->since_signal = 0;
     send_wr(l, &wr);
+}
+
+void link_flush(struct link *l)
+{
+    l->flushing = true;
+    send_read(l, TAG_FLUSH, l->out, 0);
 }
 
 void link_read_back(struct link *l)
 {
     uint64_t length = (l->posted - l->lap_begin) * l->w->stride;
-    struct uiw_sge sge = {.addr = (uint64_t)(uintptr_t)l->back,
-                          .length = (uint32_t)length,
-                          .lkey = uiw_mr_lkey(l->s->out_mr)};
-    struct uiw_send_wr wr = {
-        .wr_id = TAG_BACK | l->posted,
-        .sg_list = &sge,
-        .num_sge = 1,
-        .opcode = UIW_WR_RDMA_READ,
-        .flags = UIW_SEND_SIGNALED,
-        .remote_addr = l->remote,
-        .rkey = l->rkey,
-    };
 
     l->reading_back = true;
-    l->since_signal = 0;
     memset(l->back, 0, length);
-    send_wr(l, &wr);
+    send_read(l, TAG_BACK, l->back, (uint32_t)length);
 }
 
 void link_mark(struct link *l)
