@@ -59,7 +59,7 @@ static uint32_t octets_of(struct play *p, const struct script_line *l, uint64_t 
     if (play_has_octets(l, 1)) {
         return play_octets(p, l, 1, payload, &n) ? n : 0;
     }
-    n = (uint32_t)min_u64(play_num(p, l, "len", len), sizeof payload);
+    n = (uint32_t)min_u64(play_field(p, l, "len", 32, len), sizeof payload);
     for (uint32_t i = 0; i < n; i++) {
         payload[i] = octets_pattern(i);
     }
@@ -69,14 +69,13 @@ static uint32_t octets_of(struct play *p, const struct script_line *l, uint64_t 
 static struct ddp_hdr untagged(struct play *p, const struct script_line *l, unsigned op,
                                uint32_t qn)
 {
-    return (struct ddp_hdr){.ulp = rdmap_control(op),
-                            .qn = qn,
-                            .msn = (uint32_t)play_num(p, l, "msn", p->now->rx_msn[qn])};
+    return (struct ddp_hdr){
+        .ulp = rdmap_control(op), .qn = qn, .msn = play_field32(p, l, "msn", p->now->rx_msn[qn])};
 }
 
 static void send_send(struct play *p, const struct script_line *l)
 {
-    bool se = play_num(p, l, "se", 0) != 0, inv = script_has(l, "inv");
+    bool se = play_flag(p, l, "se", false), inv = script_has(l, "inv");
     unsigned op =
         inv ? (se ? RDMAP_SEND_SE_INV : RDMAP_SEND_INV) : (se ? RDMAP_SEND_SE : RDMAP_SEND);
     struct ddp_hdr h = untagged(p, l, op, DDP_QN_SEND);
@@ -86,7 +85,7 @@ static void send_send(struct play *p, const struct script_line *l)
 
 static void send_imm(struct play *p, const struct script_line *l)
 {
-    bool se = play_num(p, l, "se", 0) != 0;
+    bool se = play_flag(p, l, "se", false);
     struct ddp_hdr h = untagged(p, l, se ? RDMAP_IMMEDIATE_SE : RDMAP_IMMEDIATE, DDP_QN_SEND);
     hand_down(p, h, octets_of(p, l, RDMAP_IMMEDIATE_LEN));
 }
@@ -104,7 +103,7 @@ static void send_read_request(struct play *p, const struct script_line *l, uint3
 {
     const struct rdmap_read_request r = {.sink_stag = STAG,
                                          .sink_to = PLACE,
-                                         .len = (uint32_t)play_num(p, l, "len", len),
+                                         .len = play_field32(p, l, "len", len),
                                          .src_stag = play_stag(p, l, "stag", STAG),
                                          .src_to = play_num(p, l, "to", PLACE)};
     rdmap_read_request_pack(&r, payload);
@@ -127,7 +126,7 @@ static void send_read_response(struct play *p, const struct script_line *l)
 
 static void send_atomic(struct play *p, const struct script_line *l)
 {
-    const struct rdmap_atomic_request r = {.op = (uint8_t)play_num(p, l, "aop", 0),
+    const struct rdmap_atomic_request r = {.op = (uint8_t)play_field(p, l, "aop", 4, 0),
                                            .id = 1,
                                            .stag = play_stag(p, l, "stag", STAG),
                                            .to = play_num(p, l, "to", PLACE),
@@ -141,7 +140,7 @@ static void send_atomic(struct play *p, const struct script_line *l)
 
 static void send_atomic_response(struct play *p, const struct script_line *l)
 {
-    const struct rdmap_atomic_response r = {.id = (uint32_t)play_num(p, l, "id", 1),
+    const struct rdmap_atomic_response r = {.id = play_field32(p, l, "id", 1),
                                             .original = play_num(p, l, "value", 0)};
     rdmap_atomic_response_pack(&r, payload);
     hand_down(p, untagged(p, l, RDMAP_ATOMIC_RESPONSE, DDP_QN_ATOMIC), RDMAP_ATOMIC_RESPONSE_LEN);
@@ -170,7 +169,7 @@ static bool names(const struct script_line *l, struct verdict v)
     for (unsigned i = 1; script_plain(l, i) != NULL; i++) {
         const char *text = script_plain(l, i);
         if (is(text, "listed") ||
-            (play_verdict(text, &w) && verdict_is(v, w.layer, w.type, w.code))) {
+            (octets_verdict(text, &w) && verdict_is(v, w.layer, w.type, w.code))) {
             return true;
         }
     }
@@ -182,7 +181,7 @@ static struct verdict first_of(const struct script_line *l)
 {
     struct verdict v;
     for (unsigned i = 1; script_plain(l, i) != NULL; i++) {
-        if (play_verdict(script_plain(l, i), &v)) {
+        if (octets_verdict(script_plain(l, i), &v)) {
             return v;
         }
     }

@@ -239,7 +239,7 @@ static bool tells(const struct play *p, const struct script_line *l, unsigned i)
     const char *which = script_plain(l, i + 2);
     struct verdict v;
     return is(what, "down") && why != NULL && is(why, "fault") && which != NULL &&
-           play_verdict(which, &v) && v.layer == LAYER_LLP && c != NULL && c->end.fault.bad;
+           octets_verdict(which, &v) && v.layer == LAYER_LLP && c != NULL && c->end.fault.bad;
 }
 
 static bool sees(void *arg, struct play *p, const struct script_line *l)

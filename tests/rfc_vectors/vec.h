@@ -33,8 +33,8 @@ struct vec {
     unsigned runs, faults;
 };
 
-/* The byte vector of s, which must live as long. Faults of the file are reported and counted in
- * v->faults. */
+/* The byte vector of s, which must live as long. Faults of the file, also values that are too wide for
+ * their fields, are reported and counted in v->faults. */
 void vec_begin(struct vec *v, const struct script *s);
 
 /* Reports "file:line: vector: ..." and counts it. */

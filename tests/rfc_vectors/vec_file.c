@@ -2,8 +2,6 @@
 /* Byte vectors: values out of lines, comparisons, cuts. */
 #include "vec.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -35,6 +33,63 @@ static void begin_line(struct vec *v, struct vec_line *l, const struct script_li
     }
 }
 
+/* How many bits the numbers have on the wire. */
+static unsigned bits_of(const char *what, const char *key)
+{
+    static const struct {
+        const char *what; /* NULL: in all other lines */
+        const char *key;
+        unsigned bits;
+    } fields[] = {
+        {"tagged", "markers", 8}, {"untagged", "markers", 8},
+        {"ulpdu", "markers", 8},  {"terminate", "len", 16},
+        {NULL, "markers", 1},     {NULL, "crc", 1},
+        {NULL, "p2p", 1},         {NULL, "m", 1},
+        {NULL, "c", 1},           {NULL, "r", 1},
+        {NULL, "s", 1},           {NULL, "a", 1},
+        {NULL, "d", 1},           {NULL, "tx_markers", 1},
+        {NULL, "rx_markers", 1},  {NULL, "last", 1},
+        {NULL, "dv", 2},          {NULL, "ctl", 8},
+        {NULL, "rev", 8},         {NULL, "ird", 14},
+        {NULL, "ord", 14},        {NULL, "peer_ird", 14},
+        {NULL, "peer_ord", 14},   {NULL, "after", 32},
+        {NULL, "pos", 32},        {NULL, "stag", 32},
+        {NULL, "inv", 32},        {NULL, "qn", 32},
+        {NULL, "msn", 32},        {NULL, "mo", 32},
+        {NULL, "sink_stag", 32},  {NULL, "src_stag", 32},
+        {NULL, "len", 32},        {NULL, "to", 64},
+        {NULL, "sink_to", 64},    {NULL, "src_to", 64},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        if (strcmp(fields[i].key, key) == 0 &&
+            (fields[i].what == NULL || strcmp(fields[i].what, what) == 0)) {
+            return fields[i].bits;
+        }
+    }
+    return 0;
+}
+
+/* Nothing is cut to the width of its field. */
+static void check_widths(struct vec *v, const struct vec_line *l)
+{
+    uint64_t x;
+    for (unsigned i = 1; i < l->l->cnt; i++) {
+        const struct script_arg *a = &l->l->arg[i];
+        unsigned bits = bits_of(l->what, a->key);
+        uint64_t max = bits > 0 ? UINT64_MAX >> (64 - bits) : 0;
+        bool verdict = (strcmp(a->key, "ddp") == 0 && strcmp(l->what, "terminate") != 0) ||
+                       strcmp(a->key, "rdmap") == 0;
+        struct verdict w;
+        if (verdict && strcmp(a->val, "ok") != 0 && !octets_verdict(a->val, &w)) {
+            vec_fail(v, l->line, "'%s' is no verdict", a->val);
+        }
+        if (bits > 0 && !octets_is_number(a->val, max, &x)) {
+            vec_fail(v, l->line, "%s=%s: want a number from 0 to %llu", a->key, a->val,
+                     (unsigned long long)max);
+        }
+    }
+}
+
 void vec_begin(struct vec *v, const struct script *s)
 {
     *v = (struct vec){.s = s, .build = s->build, .n = s->n, .bytes = s->octets};
@@ -52,8 +107,10 @@ void vec_begin(struct vec *v, const struct script *s)
         return;
     }
     begin_line(v, &v->cfg, &s->cfg);
+    check_widths(v, &v->cfg);
     for (; v->ev_cnt < s->seen_cnt; v->ev_cnt++) {
         begin_line(v, &v->ev[v->ev_cnt], &s->seen[v->ev_cnt]);
+        check_widths(v, &v->ev[v->ev_cnt]);
     }
 }
 
@@ -99,10 +156,8 @@ uint64_t vec_num(struct vec *v, struct vec_line *l, const char *key, uint64_t de
     if (s == NULL) {
         return def;
     }
-    char *end;
-    errno = 0;
-    unsigned long long x = strtoull(s, &end, 0);
-    if (!isdigit((unsigned char)s[0]) || *end != 0 || errno != 0) {
+    uint64_t x = 0;
+    if (!octets_is_number(s, UINT64_MAX, &x)) {
         vec_fail(v, l->line, "%s=%s is no number", key, s);
     }
     return x;
@@ -111,17 +166,11 @@ uint64_t vec_num(struct vec *v, struct vec_line *l, const char *key, uint64_t de
 struct verdict vec_verdict(struct vec *v, struct vec_line *l, const char *key)
 {
     const char *s = vec_word(l, key, "ok");
-    unsigned layer, type, code;
-    int end = 0;
-    if (strcmp(s, "ok") == 0) {
-        return VERDICT_OK;
-    }
-    if (sscanf(s, "%u/%u/%x%n", &layer, &type, &code, &end) != 3 || s[end] != 0 || layer > 15 ||
-        type > 15 || code > 255) {
+    struct verdict w = VERDICT_OK;
+    if (strcmp(s, "ok") != 0 && !octets_verdict(s, &w)) {
         vec_fail(v, l->line, "'%s' is no verdict", s);
-        return VERDICT_OK;
     }
-    return verdict_bad(layer, type, code);
+    return w;
 }
 
 uint32_t vec_octets(struct vec *v, struct vec_line *l, const char *key, uint8_t *out, uint32_t max)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "octets.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,28 +19,62 @@ static int64_t hex_group(const char *s, uint8_t *out, uint32_t max)
     return (int64_t)(digits / 2);
 }
 
+const char *octets_number(const char *at, uint64_t *out)
+{
+    bool hex = at[0] == '0' && (at[1] == 'x' || at[1] == 'X');
+    if (hex ? !isxdigit((unsigned char)at[2]) : !isdigit((unsigned char)at[0])) {
+        return NULL;
+    }
+    char *end;
+    errno = 0;
+    *out = strtoull(at, &end, hex ? 16 : 10);
+    return errno == 0 ? end : NULL;
+}
+
+bool octets_is_number(const char *text, uint64_t max, uint64_t *out)
+{
+    const char *end = octets_number(text, out);
+    return end != NULL && *end == 0 && *out <= max;
+}
+
+/* N behind that word, and @K behind it where it may be; false: it is not that word. */
+static bool counted(const char *s, const char *word, uint64_t *n, uint64_t *from)
+{
+    size_t len = strlen(word);
+    const char *end = strncmp(s, word, len) == 0 ? octets_number(s + len, n) : NULL;
+    if (end != NULL && *end == '@' && from != NULL) {
+        end = octets_number(end + 1, from);
+    }
+    return end != NULL && *end == 0;
+}
+
 int64_t octets_group(const char *s, uint8_t *out, uint32_t max)
 {
-    unsigned n, from = 0;
-    int end = -1;
-    if (sscanf(s, "zero:%u%n", &n, &end) == 1 && end >= 0 && s[end] == 0 && n <= max) {
+    uint64_t n = 0, from = 0;
+    if (counted(s, "zero:", &n, NULL) && n <= max) {
         memset(out, 0, n);
-        return n;
+        return (int64_t)n;
     }
-    end = -1;
-    bool is = sscanf(s, "pattern:%u%n", &n, &end) == 1;
-    if (is && end >= 0 && s[end] == '@') {
-        int more = -1;
-        is = sscanf(s + end, "@%u%n", &from, &more) == 1;
-        end += more;
-    }
-    if (is && end >= 0 && s[end] == 0 && n <= max) {
-        for (unsigned i = 0; i < n; i++) {
-            out[i] = octets_pattern((uint64_t)i + from);
+    if (counted(s, "pattern:", &n, &from) && n <= max) {
+        for (uint64_t i = 0; i < n; i++) {
+            out[i] = octets_pattern(i + from);
         }
-        return n;
+        return (int64_t)n;
     }
     return hex_group(s, out, max);
+}
+
+bool octets_verdict(const char *text, struct verdict *v)
+{
+    uint64_t layer, type;
+    const char *at = octets_number(text, &layer);
+    at = at != NULL && *at == '/' ? octets_number(at + 1, &type) : NULL;
+    size_t digits = at != NULL && *at == '/' ? strspn(at + 1, "0123456789abcdefABCDEF") : 0;
+    if (digits < 1 || digits > 2 || at[1 + digits] != 0 || layer > 15 || type > 15) {
+        return false;
+    }
+    *v = verdict_bad((unsigned)layer, (unsigned)type, (unsigned)strtoul(at + 1, NULL, 16));
+    return true;
 }
 
 void octets_show(const uint8_t *p, uint32_t n, char *out, size_t room)

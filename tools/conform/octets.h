@@ -5,9 +5,18 @@
 #define UIW_CONFORM_OCTETS_H
 
 #include "base/base.h"
+#include "base/verdict.h"
 
 /* One group without quotes; returns how many octets, or -1 when it makes no sense or is above max. */
 int64_t octets_group(const char *s, uint8_t *out, uint32_t max);
+
+/* The number, decimal or 0x, that begins there; returns what is behind it. NULL: none does, or it has more
+ * than 64 bits. */
+const char *octets_number(const char *at, uint64_t *out);
+/* Whether the text is a number and nothing else, and not above max. */
+bool octets_is_number(const char *text, uint64_t max, uint64_t *out);
+/* LAYER/TYPE/CODE, the code in hex. */
+bool octets_verdict(const char *text, struct verdict *v);
 
 /* Octet i of the pattern. */
 static inline uint8_t octets_pattern(uint64_t i)

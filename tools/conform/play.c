@@ -8,6 +8,9 @@
 #include "octets.h"
 #include "play_int.h"
 
+/* The greatest values of `wire`. */
+enum { WIRE_CUT = 65535, WIRE_MSS = 32767, WIRE_MILLION = 1000000 };
+
 /* --- what is said --- */
 
 static bool note(struct play *p, const struct script_line *l, enum play_result r, const char *text)
@@ -29,6 +32,16 @@ bool play_fail(struct play *p, const struct script_line *l, const char *fmt, ...
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     return note(p, l, l != NULL && l->soft ? PLAY_SOFT : PLAY_FAIL, text);
+}
+
+bool play_wrong(struct play *p, const struct script_line *l, const char *fmt, ...)
+{
+    char text[1000];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return note(p, l, PLAY_FAIL, text);
 }
 
 bool play_skip(struct play *p, const struct script_line *l, const char *fmt, ...)
@@ -67,9 +80,9 @@ void play_trace_octets(struct play *p, char mark, const char *what, struct span 
 static bool line_stream(struct play *p, const struct script_line *l)
 {
     const char *no = script_plain(l, 0);
-    unsigned long n = no != NULL ? strtoul(no, NULL, 10) : 0;
-    if (n < 1 || n >= PLAY_STREAMS) {
-        return play_fail(p, l, "want: stream 1..%d", PLAY_STREAMS - 1);
+    uint64_t n;
+    if (no == NULL || !octets_is_number(no, PLAY_STREAMS - 1, &n) || n < 1) {
+        return play_wrong(p, l, "want: stream 1..%d", PLAY_STREAMS - 1);
     }
     p->now_no = (unsigned)n;
     p->now = p->st[n];
@@ -86,9 +99,8 @@ static bool line_drop(struct play *p, const struct script_line *l)
 static bool line_wait(struct play *p, const struct script_line *l)
 {
     uint64_t ms;
-    const char *text = script_plain(l, 0);
-    if (text == NULL || !play_eval(p, text, false, &ms)) {
-        return play_fail(p, l, "want: ~ MILLISECONDS");
+    if (!play_ms(p, l, 0, &ms)) {
+        return false;
     }
     play_wait(p, ms);
     return true;
@@ -97,9 +109,8 @@ static bool line_wait(struct play *p, const struct script_line *l)
 static bool line_limit(struct play *p, const struct script_line *l)
 {
     uint64_t ms;
-    const char *text = script_plain(l, 0);
-    if (text == NULL || !play_eval(p, text, false, &ms)) {
-        return play_fail(p, l, "want: limit MILLISECONDS");
+    if (!play_ms(p, l, 0, &ms)) {
+        return false;
     }
     p->limit_ms = (unsigned)ms;
     return true;
@@ -110,23 +121,33 @@ static bool line_let(struct play *p, const struct script_line *l)
     uint64_t v;
     const char *name = script_plain(l, 0), *text = script_plain(l, 1);
     if (name == NULL || text == NULL || !play_eval(p, text, false, &v)) {
-        return play_fail(p, l, "want: let NAME VALUE");
+        return play_wrong(p, l, "want: let NAME VALUE");
     }
-    play_set(p, name, v);
-    return true;
+    return play_set_named(p, l, name, v);
 }
 
 static bool line_wire(struct play *p, const struct script_line *l)
 {
+    static const struct {
+        const char *knob;
+        uint32_t max;
+    } knobs[] = {{"cut", WIRE_CUT}, {"isn", UINT32_MAX},       {"dup", WIRE_MILLION},
+                 {"mss", WIRE_MSS}, {"reorder", WIRE_MILLION}, {"loss", WIRE_MILLION}};
     struct transport *tr = p->cfg->tr;
-    for (unsigned i = 0; i < l->cnt; i++) {
-        uint64_t v = play_num(p, l, l->arg[i].key, 0);
-        if (strcmp(l->arg[i].key, "cut") == 0) {
-            tr->cut = (uint32_t)v;
-            continue;
+    for (unsigned i = 0; i < l->cnt || i == 0; i++) {
+        const char *key = l->cnt > 0 ? l->arg[i].key : "";
+        size_t k = 0;
+        while (k < ARRAY_LEN(knobs) && strcmp(knobs[k].knob, key) != 0) {
+            k++;
         }
-        if (!tr->ops->tune(tr, l->arg[i].key, (uint32_t)v)) {
-            return play_skip(p, l, "%s cannot be set on this transport", l->arg[i].key);
+        if (k == ARRAY_LEN(knobs)) {
+            return play_wrong(p, l, "want: wire KNOB=N, of cut, isn, dup, loss, reorder and mss");
+        }
+        uint32_t v = (uint32_t)play_most(p, l, key, 0, knobs[k].max);
+        if (strcmp(key, "cut") == 0) {
+            tr->cut = v;
+        } else if (!p->over && !tr->ops->tune(tr, key, v)) {
+            return play_skip(p, l, "%s cannot be set on this transport", key);
         }
     }
     return true;
@@ -153,9 +174,8 @@ static bool line_nobody(struct play *p, const struct script_line *l)
 {
     struct transport *tr = p->cfg->tr;
     uint64_t ms;
-    const char *text = script_plain(l, 0);
-    if (text == NULL || !play_eval(p, text, false, &ms)) {
-        return play_fail(p, l, "want: nobody MILLISECONDS");
+    if (!play_ms(p, l, 0, &ms)) {
+        return false;
     }
     for (uint64_t until = play_now(p) + ms; play_now(p) < until;) {
         struct tr_conn *c = tr->ops->accept(tr);
@@ -231,6 +251,8 @@ static bool do_line(struct play *p, const struct script_line *line)
 
 /* --- loops --- */
 
+enum { LOOP_MAX = INT32_MAX };
+
 static void run_lines(struct play *p, unsigned from, unsigned to);
 
 /* The line of the `end` that belongs to the `for` at from. */
@@ -246,32 +268,53 @@ static unsigned end_of(const struct script *s, unsigned from)
     return s->lines;
 }
 
+/* A or B of `A..B`, at most LOOP_MAX and perhaps with a minus; NULL: it is none. */
+static const char *loop_number(const char *at, int64_t *out)
+{
+    bool minus = *at == '-';
+    uint64_t v = 0;
+    at = octets_number(at + minus, &v);
+    *out = minus ? -(int64_t)(v & LOOP_MAX) : (int64_t)(v & LOOP_MAX);
+    return v <= LOOP_MAX ? at : NULL;
+}
+
+static bool loop_range(const char *text, int64_t *from, int64_t *to)
+{
+    text = loop_number(text, from);
+    text = text != NULL && strncmp(text, "..", 2) == 0 ? loop_number(text + 2, to) : NULL;
+    return text != NULL && *text == 0;
+}
+
 /* for NAME A..B [step=N], or for NAME A B C. */
 static void run_loop(struct play *p, const struct script_line *l, unsigned body, unsigned end)
 {
     const char *name = script_plain(l, 0), *range = script_plain(l, 1);
-    long long from, to;
-    int used = 0;
+    int64_t from, to;
     if (name == NULL || range == NULL) {
-        play_fail(p, l, "want: for NAME FIRST..LAST, or for NAME VALUE...");
+        play_wrong(p, l, "want: for NAME FIRST..LAST, or for NAME VALUE...");
         return;
     }
-    if (sscanf(range, "%lld..%lld%n", &from, &to, &used) == 2 && range[used] == 0) {
-        long long step = (long long)play_num(p, l, "step", 1);
-        for (long long i = from; i <= to && !p->over; i += step) {
-            play_set(p, name, (uint64_t)i);
-            run_lines(p, body, end);
+    if (loop_range(range, &from, &to)) {
+        int64_t step = (int64_t)play_most(p, l, "step", 1, LOOP_MAX);
+        if (step < 1) {
+            play_wrong(p, l, "step=%s: want a number from 1", script_word(l, "step", ""));
+        }
+        for (int64_t i = from; i <= to && !p->over; i += step) {
+            if (play_set_named(p, l, name, (uint64_t)i)) {
+                run_lines(p, body, end);
+            }
         }
         return;
     }
     for (unsigned k = 1; script_plain(l, k) != NULL && !p->over; k++) {
         uint64_t v;
         if (!play_eval(p, script_plain(l, k), false, &v)) {
-            play_fail(p, l, "'%s' is no number", script_plain(l, k));
+            play_wrong(p, l, "'%s' is no number", script_plain(l, k));
             return;
         }
-        play_set(p, name, v);
-        run_lines(p, body, end);
+        if (play_set_named(p, l, name, v)) {
+            run_lines(p, body, end);
+        }
     }
 }
 

@@ -366,7 +366,7 @@ static const char *tail(const struct play *p)
 
 static bool want_event(struct play *p, const struct script_line *l)
 {
-    uint64_t until = play_now(p) + play_num(p, l, "limit", p->limit_ms);
+    uint64_t until = play_until(p, l, 0);
     bool mute = p->out->mute;
     for (;;) {
         if (find(p, l, 0)) {

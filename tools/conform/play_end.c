@@ -53,7 +53,7 @@ uint32_t play_terminate_octets(struct play *p, const struct script_line *l, stru
     const char *hdr = script_word(l, "hdr", "last");
     const struct rdmap_cause *found = strcmp(hdr, "none") == 0 ? NULL : cause_of(p, hdr);
     struct rdmap_cause cause = found != NULL ? *found : (struct rdmap_cause){.ddp_len = 0};
-    uint32_t done = (uint32_t)play_num(p, l, "done", 0);
+    uint32_t done = play_field32(p, l, "done", 0);
     if (cause.has_read && done > 0) {
         struct rdmap_read_request r;
         rdmap_read_request_unpack(cause.read, &r);
@@ -120,7 +120,7 @@ static bool verdict_fits(struct play *p, const struct script_line *l, struct rdm
             (!t->host_order || p->cfg->host_order)) {
             return true;
         }
-        bool is = play_verdict(text, &v);
+        bool is = octets_verdict(text, &v);
         if (is && verdict_is(t->v, v.layer, v.type, v.code)) {
             return true;
         }
@@ -163,13 +163,13 @@ static bool terminate_line_ok(struct play *p, const struct script_line *l)
     struct verdict v;
     for (unsigned i = 1; script_plain(l, i) != NULL; i++) {
         const char *text = script_plain(l, i);
-        if (!in_words(words, text) && !play_verdict(text, &v)) {
-            return play_fail(p, l, "'%s': want LAYER/TYPE/CODE, alive, closed or listed", text);
+        if (!in_words(words, text) && !octets_verdict(text, &v)) {
+            return play_wrong(p, l, "'%s': want LAYER/TYPE/CODE, alive, closed or listed", text);
         }
     }
     const char *hdr = script_word(l, "hdr", "last");
     return in_words(hdrs, hdr) || cause_of(p, hdr) != NULL ||
-           play_fail(p, l, "no segment was sent as '%s'", hdr);
+           play_wrong(p, l, "no segment was sent as '%s'", hdr);
 }
 
 static bool is_terminate(const struct play *p)
@@ -187,12 +187,10 @@ static bool is_read0(const struct play *p)
 
 bool play_want_terminate(struct play *p, const struct script_line *l)
 {
-    uint64_t until = play_now(p) + play_num(p, l, "limit", p->limit_ms);
+    uint64_t until = play_until(p, l, 0);
+    bool skip = play_flag(p, l, "skip", false);
     struct rdmap_term t;
     char got_text[200];
-    if (!terminate_line_ok(p, l)) {
-        return false;
-    }
     /* Where the RFCs leave the choice between an error and going on. */
     bool or_alive = allows(l, "alive");
     if (or_alive) {
@@ -204,8 +202,7 @@ bool play_want_terminate(struct play *p, const struct script_line *l)
     enum play_got got;
     do {
         got = play_fpdu(p, l, until, false);
-    } while (got == PLAY_GOT && play_num(p, l, "skip", 0) != 0 && !is_terminate(p) &&
-             !(or_alive && is_read0(p)));
+    } while (got == PLAY_GOT && skip && !is_terminate(p) && !(or_alive && is_read0(p)));
     if (got == PLAY_ENDED && allows(l, "closed")) {
         return true;
     }
@@ -258,7 +255,7 @@ static enum play_got anything(struct play *p, const struct script_line *l, uint6
 static bool want_closed(struct play *p, const struct script_line *l)
 {
     const char *what = script_plain(l, 0);
-    uint64_t until = play_now(p) + play_num(p, l, "limit", p->limit_ms);
+    uint64_t until = play_until(p, l, 0);
     enum play_got got = anything(p, l, until);
     enum tr_state s = play_state(p, p->now);
     if (got == PLAY_BAD) {
@@ -283,9 +280,8 @@ static bool want_closed(struct play *p, const struct script_line *l)
 static bool want_quiet(struct play *p, const struct script_line *l)
 {
     uint64_t ms = 0;
-    const char *text = script_plain(l, 1);
-    if (text == NULL || !play_eval(p, text, false, &ms)) {
-        return play_fail(p, l, "want: > quiet MILLISECONDS");
+    if (!play_ms(p, l, 1, &ms)) {
+        return false;
     }
     enum play_got got = anything(p, l, play_now(p) + ms);
     if (got == PLAY_GOT) {
@@ -300,7 +296,7 @@ static bool want_octets(struct play *p, const struct script_line *l)
     if (!play_octets(p, l, 1, p->msg, &n)) {
         return false;
     }
-    if (!play_need(p, n, play_now(p) + p->limit_ms)) {
+    if (!play_need(p, n, play_until(p, l, 0))) {
         return play_fail(p, l, "%u octets came, must be %u", p->now->have, n);
     }
     if (memcmp(p->now->in, p->msg, n) != 0) {
@@ -325,6 +321,9 @@ bool play_line_want(struct play *p, const struct script_line *l)
     }
     if (p->now == NULL || p->now->conn == NULL) {
         return play_fail(p, l, "there is no connection");
+    }
+    if (strcmp(what, "terminate") == 0 && !terminate_line_ok(p, l)) {
+        return false;
     }
     play_will_want(p, l, what);
     if (p->over) {

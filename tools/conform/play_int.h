@@ -106,6 +106,7 @@ struct play {
     unsigned limit_ms;
     bool soft;          /* the line is a recommendation */
     bool no_region;     /* the last value named a region that the tested end cannot have */
+    bool of_region;     /* it named a region */
     bool over;          /* failed, or cannot go on */
     uint32_t atomic_id; /* of the last Atomic Request that came */
     struct play_seg in;
@@ -117,6 +118,9 @@ struct play {
 /* The first failure counts, and ends the run unless the line is soft. Returns false. */
 bool play_fail(struct play *p, const struct script_line *l, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* The file itself makes no sense, whatever the RFCs only recommend. Returns false. */
+bool play_wrong(struct play *p, const struct script_line *l, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Cannot be driven. Returns false. */
 bool play_skip(struct play *p, const struct script_line *l, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -125,7 +129,9 @@ void play_trace(struct play *p, const char *fmt, ...) __attribute__((format(prin
 void play_trace_octets(struct play *p, char mark, const char *what, struct span o);
 
 /* --- values --- */
-void play_set(struct play *p, const char *name, uint64_t value);
+bool play_set(struct play *p, const char *name, uint64_t value);
+/* The same for a name that the file has chosen: says what is wrong with it. */
+bool play_set_named(struct play *p, const struct script_line *l, const char *name, uint64_t value);
 /* The line with its variables put in; arena of room octets holds the texts. */
 bool play_subst(struct play *p, const struct script_line *l, struct script_line *to, char *arena);
 enum { PLAY_ARENA = 4096 };
@@ -134,12 +140,24 @@ enum { PLAY_ARENA = 4096 };
  * STag. */
 uint64_t play_num(struct play *p, const struct script_line *l, const char *key, uint64_t def);
 uint32_t play_stag(struct play *p, const struct script_line *l, const char *key, uint32_t def);
+/* The same as a number of at most so much, or of a field of so many bits on the wire: one that is greater
+ * fails the file, and is 0. */
+uint64_t play_most(struct play *p, const struct script_line *l, const char *key, uint64_t def,
+                   uint64_t max);
+uint64_t play_field(struct play *p, const struct script_line *l, const char *key, unsigned bits,
+                    uint64_t def);
+uint32_t play_field32(struct play *p, const struct script_line *l, const char *key, uint32_t def);
+bool play_flag(struct play *p, const struct script_line *l, const char *key, bool def);
+enum { PLAY_MS = 600000 }; /* the longest time in a file */
+/* When the line's `limit`, or the file's and so much more, is over. */
+uint64_t play_until(struct play *p, const struct script_line *l, unsigned more);
+/* The time that is the i-th word without a key. */
+bool play_ms(struct play *p, const struct script_line *l, unsigned i, uint64_t *ms);
 bool play_eval(struct play *p, const char *text, bool stag, uint64_t *out);
 /* All octet groups among the words without keys from the from-th on; false when one is bad. */
 bool play_octets(struct play *p, const struct script_line *l, unsigned from, uint8_t *out,
                  uint32_t *n);
 bool play_has_octets(const struct script_line *l, unsigned from);
-bool play_verdict(const char *text, struct verdict *v);
 struct play_region *play_region(struct play *p, const char *name);
 
 /* --- octets --- */

@@ -31,18 +31,26 @@ void play_note_sent(struct play *p, const struct script_line *l, struct span ulp
 }
 
 /* Changes the first Marker inside the FPDU, which begins at stream offset pos. */
-static void patch_marker(struct play *p, const struct script_line *l, uint8_t *fpdu, uint32_t pos)
+static void patch_marker(struct play *p, const struct script_line *l, uint8_t *fpdu, uint32_t n)
 {
-    uint32_t at = (MPA_MARKER_GAP - pos % MPA_MARKER_GAP) % MPA_MARKER_GAP;
-    put_be16(fpdu + at + 2, (uint32_t)play_num(p, l, "ptr", get_be16(fpdu + at + 2)));
-    put_be16(fpdu + at, (uint32_t)play_num(p, l, "markerbits", get_be16(fpdu + at)));
+    uint32_t end = p->now->mtx.pos; /* behind the FPDU */
+    uint32_t at = (MPA_MARKER_GAP - (end - n) % MPA_MARKER_GAP) % MPA_MARKER_GAP;
+    if (!p->now->mtx.markers || at >= n) {
+        play_wrong(p, l, "ptr or markerbits, and no Marker is in the FPDU");
+        return;
+    }
+    put_be16(fpdu + at + 2, (uint32_t)play_field(p, l, "ptr", 16, get_be16(fpdu + at + 2)));
+    put_be16(fpdu + at, (uint32_t)play_field(p, l, "markerbits", 16, get_be16(fpdu + at)));
 }
 
 static void patch_pad(struct play *p, const struct script_line *l, uint8_t *fpdu, uint32_t n,
                       uint32_t ulpdu)
 {
+    if (mpa_fpdu_pad(ulpdu) == 0) {
+        play_wrong(p, l, "pad=%s, and the FPDU has none", script_word(l, "pad", ""));
+    }
     for (uint32_t i = 0; i < mpa_fpdu_pad(ulpdu); i++) {
-        fpdu[n - MPA_CRC_LEN - 1 - i] = (uint8_t)play_num(p, l, "pad", 0);
+        fpdu[n - MPA_CRC_LEN - 1 - i] = (uint8_t)play_field(p, l, "pad", 8, 0);
     }
 }
 
@@ -51,7 +59,7 @@ static void patch_crc(struct play *p, const struct script_line *l, uint8_t *fpdu
     uint32_t sum = crc32c_final(crc32c_add(CRC32C_INIT, fpdu, n - MPA_CRC_LEN));
     const char *how = script_word(l, "crc", "good");
     if (strcmp(how, "good") != 0) {
-        sum = strcmp(how, "bad") == 0 ? sum ^ 1 : (uint32_t)play_num(p, l, "crc", 0);
+        sum = strcmp(how, "bad") == 0 ? sum ^ 1 : play_field32(p, l, "crc", 0);
     }
     put_le32(fpdu + n - MPA_CRC_LEN, sum);
 }
@@ -61,16 +69,16 @@ bool play_frame_out(struct play *p, const struct script_line *l, struct span ulp
     static uint8_t fpdu[PLAY_FPDU + 1024];
     struct play_stream *st = p->now;
     uint32_t pos = st->mtx.pos;
-    ulpdu.n = min_u32(ulpdu.n, (uint32_t)play_num(p, l, "ulen", ulpdu.n));
+    ulpdu.n = min_u32(ulpdu.n, (uint32_t)play_field(p, l, "ulen", 16, ulpdu.n));
     struct cursor c = cursor_of(&ulpdu, 1);
     uint32_t n = mpa_tx_copy(&st->mtx, &(struct mpa_out){NULL, 0, &c, ulpdu.n}, fpdu);
     if (n == 0) {
         return play_fail(p, l, "%u octets do not fit an FPDU", ulpdu.n);
     }
     uint32_t lead = mpa_fpdu_lead(st->mtx.markers, pos);
-    put_be16(fpdu + lead, (uint32_t)play_num(p, l, "length", ulpdu.n));
+    put_be16(fpdu + lead, (uint32_t)play_field(p, l, "length", 16, ulpdu.n));
     if (script_has(l, "ptr") || script_has(l, "markerbits")) {
-        patch_marker(p, l, fpdu, pos);
+        patch_marker(p, l, fpdu, n);
     }
     if (script_has(l, "pad")) {
         patch_pad(p, l, fpdu, n, ulpdu.n);
@@ -94,19 +102,19 @@ struct outgoing {
 
 static void fields(struct play *p, const struct script_line *l, unsigned opcode, struct ddp_hdr *h)
 {
-    unsigned op = (unsigned)play_num(p, l, "op", opcode);
-    unsigned rv = (unsigned)play_num(p, l, "rv", RDMAP_VERSION);
-    h->tagged = play_num(p, l, "t", h->tagged) != 0;
-    h->version = (uint8_t)play_num(p, l, "dv", DDP_VERSION);
+    unsigned op = (unsigned)play_field(p, l, "op", 4, opcode);
+    unsigned rv = (unsigned)play_field(p, l, "rv", 2, RDMAP_VERSION);
+    h->tagged = play_flag(p, l, "t", h->tagged);
+    h->version = (uint8_t)play_field(p, l, "dv", 2, DDP_VERSION);
     h->ulp = (uint8_t)(rv << 6 | op);
     h->ulp32 = play_stag(p, l, "inv", h->ulp32);
-    h->qn = (uint32_t)play_num(p, l, "qn", h->qn);
+    h->qn = play_field32(p, l, "qn", h->qn);
     h->stag = play_stag(p, l, "stag", h->stag);
     h->to = play_num(p, l, "to", h->to);
-    h->last = play_num(p, l, "last", 1) != 0;
+    h->last = play_flag(p, l, "last", true);
     uint32_t qn = h->qn & 3;
-    h->msn = (uint32_t)play_num(p, l, "msn", p->now->tx_msn[qn]);
-    h->mo = (uint32_t)play_num(p, l, "mo", p->now->tx_mo[qn]);
+    h->msn = play_field32(p, l, "msn", p->now->tx_msn[qn]);
+    h->mo = play_field32(p, l, "mo", p->now->tx_mo[qn]);
 }
 
 /* What the next message of that queue has for MSN and MO. */
@@ -130,7 +138,7 @@ static bool send_segments(struct play *p, const struct script_line *l, struct ou
         uint32_t n = min_u32(m->n - at, m->seg);
         m->h.last = last && at + n == m->n;
         uint32_t hlen = ddp_hdr_pack(&m->h, ulpdu);
-        if (play_num(p, l, "rsvd", 0) != 0) {
+        if (play_flag(p, l, "rsvd", false)) {
             ulpdu[0] |= 0x3c;
             ulpdu[1] |= 0x30;
         }
@@ -154,9 +162,12 @@ static bool out(struct play *p, const struct script_line *l, struct outgoing *m,
     uint32_t hlen = m->h.tagged ? DDP_TAGGED_LEN : DDP_UNTAGGED_LEN;
     uint32_t fit = mpa_mulpdu(EMSS, p->now->mtx.markers) - hlen;
     m->payload = p->msg;
-    m->seg = (uint32_t)play_num(p, l, "seg", fit);
-    if (m->seg == 0 || m->seg > PLAY_ULPDU - 800) {
-        return play_fail(p, l, "seg=%u is out of range", m->seg);
+    m->seg = (uint32_t)play_most(p, l, "seg", fit, PLAY_ULPDU - 800);
+    if (p->over) {
+        return false;
+    }
+    if (m->seg == 0) {
+        return play_wrong(p, l, "seg=%s: want a number from 1", script_word(l, "seg", ""));
     }
     return send_segments(p, l, m, hold);
 }
@@ -165,7 +176,7 @@ static bool out(struct play *p, const struct script_line *l, struct outgoing *m,
 
 static bool send_send(struct play *p, const struct script_line *l, bool hold)
 {
-    bool se = play_num(p, l, "se", 0) != 0, inv = script_has(l, "inv");
+    bool se = play_flag(p, l, "se", false), inv = script_has(l, "inv");
     unsigned op =
         se ? (inv ? RDMAP_SEND_SE_INV : RDMAP_SEND_SE) : (inv ? RDMAP_SEND_INV : RDMAP_SEND);
     struct outgoing m = {.h = {.qn = DDP_QN_SEND}};
@@ -176,7 +187,7 @@ static bool send_send(struct play *p, const struct script_line *l, bool hold)
 static bool send_imm(struct play *p, const struct script_line *l, bool hold)
 {
     struct outgoing m = {.h = {.qn = DDP_QN_SEND}};
-    fields(p, l, play_num(p, l, "se", 0) != 0 ? RDMAP_IMMEDIATE_SE : RDMAP_IMMEDIATE, &m.h);
+    fields(p, l, play_flag(p, l, "se", false) ? RDMAP_IMMEDIATE_SE : RDMAP_IMMEDIATE, &m.h);
     return play_octets(p, l, 1, p->msg, &m.n) && out(p, l, &m, hold);
 }
 
@@ -193,7 +204,7 @@ static bool send_read_request(struct play *p, const struct script_line *l, bool 
     struct rdmap_read_request r = {
         .sink_stag = play_stag(p, l, "sinkstag", SINK_STAG),
         .sink_to = play_num(p, l, "sinkto", SINK_TO),
-        .len = (uint32_t)play_num(p, l, "len", 0),
+        .len = play_field32(p, l, "len", 0),
         .src_stag = play_stag(p, l, "stag", 0),
         .src_to = play_num(p, l, "to", 0),
     };
@@ -201,7 +212,7 @@ static bool send_read_request(struct play *p, const struct script_line *l, bool 
     /* stag and to are those of the source here; the segment is untagged and has none. */
     fields(p, l, RDMAP_READ_REQUEST, &m.h);
     rdmap_read_request_pack(&r, p->msg);
-    m.n = (uint32_t)play_num(p, l, "plen", RDMAP_READ_REQUEST_LEN);
+    m.n = (uint32_t)play_most(p, l, "plen", RDMAP_READ_REQUEST_LEN, RDMAP_READ_REQUEST_LEN);
     if (st->asking_cnt < PLAY_READS) {
         st->asking[st->asking_cnt++] = r;
     }
@@ -229,7 +240,7 @@ static bool send_read_response(struct play *p, const struct script_line *l, bool
         return false;
     }
     if (!play_has_octets(l, 1)) {
-        m.n = (uint32_t)play_num(p, l, "len", due);
+        m.n = (uint32_t)play_most(p, l, "len", min_u32(due, PLAY_MESSAGE), PLAY_MESSAGE);
         for (uint32_t i = 0; i < m.n; i++) {
             p->msg[i] = octets_pattern((uint64_t)st->answered + i);
         }
@@ -251,8 +262,8 @@ static bool send_atomic(struct play *p, const struct script_line *l, bool hold)
 {
     bool add = strcmp(script_plain(l, 0), "fetchadd") == 0;
     struct rdmap_atomic_request r = {
-        .op = (uint8_t)play_num(p, l, "aop", add ? RDMAP_FETCH_ADD : RDMAP_CMP_SWAP),
-        .id = (uint32_t)play_num(p, l, "id", 1),
+        .op = (uint8_t)play_field(p, l, "aop", 4, add ? RDMAP_FETCH_ADD : RDMAP_CMP_SWAP),
+        .id = play_field32(p, l, "id", 1),
         .stag = play_stag(p, l, "stag", 0),
         .to = play_num(p, l, "to", 0),
         .data = play_num(p, l, add ? "add" : "swap", 0),
@@ -263,13 +274,13 @@ static bool send_atomic(struct play *p, const struct script_line *l, bool hold)
     struct outgoing m = {.h = {.qn = DDP_QN_REQUEST}};
     fields(p, l, RDMAP_ATOMIC_REQUEST, &m.h);
     rdmap_atomic_request_pack(&r, p->msg);
-    m.n = (uint32_t)play_num(p, l, "plen", RDMAP_ATOMIC_REQUEST_LEN);
+    m.n = (uint32_t)play_most(p, l, "plen", RDMAP_ATOMIC_REQUEST_LEN, RDMAP_ATOMIC_REQUEST_LEN);
     return out(p, l, &m, hold);
 }
 
 static bool send_atomic_response(struct play *p, const struct script_line *l, bool hold)
 {
-    struct rdmap_atomic_response r = {.id = (uint32_t)play_num(p, l, "id", p->atomic_id),
+    struct rdmap_atomic_response r = {.id = play_field32(p, l, "id", p->atomic_id),
                                       .original = play_num(p, l, "value", 0)};
     struct outgoing m = {.h = {.qn = DDP_QN_ATOMIC}};
     fields(p, l, RDMAP_ATOMIC_RESPONSE, &m.h);
@@ -284,8 +295,8 @@ static bool send_terminate(struct play *p, const struct script_line *l, bool hol
     struct rdmap_cause cause = {.seg_len = p->in.n, .ddp_len = p->in.seg.raw_len};
     struct outgoing m = {.h = {.qn = DDP_QN_TERMINATE}};
     const char *text = script_plain(l, 1);
-    if (text == NULL || !play_verdict(text, &v)) {
-        return play_fail(p, l, "want LAYER/TYPE/CODE");
+    if (text == NULL || !octets_verdict(text, &v)) {
+        return play_wrong(p, l, "'%s': want LAYER/TYPE/CODE", text != NULL ? text : "");
     }
     memcpy(cause.ddp, p->in.seg.raw, p->in.seg.raw_len);
     if (strcmp(script_word(l, "hdr", "in"), "none") == 0) {

@@ -52,7 +52,7 @@ bool play_accept(struct play *p, const struct script_line *l)
     if (!play_case(p, l) || !fresh(p, l)) {
         return false;
     }
-    uint64_t until = play_now(p) + play_num(p, l, "limit", p->limit_ms + 8000);
+    uint64_t until = play_until(p, l, 8000);
     while ((p->now->conn = tr->ops->accept(tr)) == NULL) {
         if (play_now(p) >= until) {
             return play_fail(p, l, "the tested end does not connect");
@@ -88,7 +88,7 @@ static bool rtr_is_known(struct play *p, const struct script_line *l)
 {
     const char *text = script_word(l, "rtr", "");
     return rtr_of(text) >= 0 ||
-           play_fail(p, l, "rtr=%s: want send, write and read, joined by +", text);
+           play_wrong(p, l, "rtr=%s: want send, write and read, joined by +", text);
 }
 
 /* pd=OCTETS or pdtext=WORDS; false when it makes no sense. */
@@ -124,19 +124,20 @@ static struct mpa_frame standard(const struct play_stream *st, bool reply)
 static bool describe(struct play *p, const struct script_line *l, bool reply, struct mpa_frame *f)
 {
     *f = standard(p->now, reply);
-    f->rev = (uint8_t)play_num(p, l, "rev", f->rev);
-    f->markers = play_num(p, l, "m", 0) != 0;
-    f->crc = play_num(p, l, "c", 1) != 0;
-    f->reject = play_num(p, l, "r", 0) != 0;
-    f->enhanced = play_num(p, l, "s", reply ? f->enhanced : f->rev >= MPA_REV_2) != 0;
-    f->p2p = play_num(p, l, "a", f->p2p) != 0;
+    f->rev = (uint8_t)play_field(p, l, "rev", 8, f->rev);
+    f->markers = play_flag(p, l, "m", false);
+    f->crc = play_flag(p, l, "c", true);
+    f->reject = play_flag(p, l, "r", false);
+    f->enhanced = play_flag(p, l, "s", reply ? f->enhanced : f->rev >= MPA_REV_2);
+    f->p2p = play_flag(p, l, "a", f->p2p);
     if (!rtr_is_known(p, l)) {
         return false;
     }
     f->rtr = (uint8_t)rtr_of(script_word(l, "rtr", reply ? "write" : ""));
-    f->ird = (uint16_t)play_num(p, l, "ird", f->ird);
-    f->ord = (uint16_t)play_num(p, l, "ord", f->ord);
-    return private_data(l, f->pd, &f->pd_len) || play_fail(p, l, "bad private data");
+    f->ird = (uint16_t)play_field(p, l, "ird", 14, f->ird);
+    f->ord = (uint16_t)play_field(p, l, "ord", 14, f->ord);
+    return private_data(l, f->pd, &f->pd_len) ||
+           play_wrong(p, l, "bad private data, or more than %d octets", MPA_PD_MAX);
 }
 
 void play_agree(struct play *p)
@@ -180,7 +181,7 @@ bool play_send_frame(struct play *p, const struct script_line *l, bool reply, bo
     if (n == 0) {
         return play_fail(p, l, "the private data does not fit");
     }
-    out[16] = (uint8_t)play_num(p, l, "flags", out[16]); /* reserved bits, R in a Request */
+    out[16] = (uint8_t)play_field(p, l, "flags", 8, out[16]); /* reserved bits, R in a Request */
     p->now->mine = f;
     if (reply && !f.reject) {
         play_agree(p);
@@ -191,10 +192,11 @@ bool play_send_frame(struct play *p, const struct script_line *l, bool reply, bo
 
 /* --- what came --- */
 
-static bool same(struct play *p, const struct script_line *l, const char *key, unsigned long got)
+static bool same(struct play *p, const struct script_line *l, const char *key, unsigned bits,
+                 unsigned long got)
 {
-    if (!script_has(l, key) || play_num(p, l, key, 0) == got) {
-        return true;
+    if (!script_has(l, key) || play_field(p, l, key, bits, 0) == got) {
+        return !p->over;
     }
     return play_fail(p, l, "the frame has %s=%lu, must be %s=%s", key, got, key,
                      script_word(l, key, ""));
@@ -204,10 +206,11 @@ static bool compare(struct play *p, const struct script_line *l, const struct mp
 {
     uint8_t want[MPA_PD_MAX];
     uint16_t n;
-    bool ok = rtr_is_known(p, l) && same(p, l, "rev", f->rev) && same(p, l, "m", f->markers) &&
-              same(p, l, "c", f->crc) && same(p, l, "s", f->enhanced) && same(p, l, "a", f->p2p) &&
-              same(p, l, "ird", f->ird) && same(p, l, "ord", f->ord) &&
-              same(p, l, "pdlen", f->pd_len);
+    bool ok = rtr_is_known(p, l) && same(p, l, "rev", 8, f->rev) &&
+              same(p, l, "m", 1, f->markers) && same(p, l, "c", 1, f->crc) &&
+              same(p, l, "s", 1, f->enhanced) && same(p, l, "a", 1, f->p2p) &&
+              same(p, l, "ird", 14, f->ird) && same(p, l, "ord", 14, f->ord) &&
+              same(p, l, "pdlen", 16, f->pd_len);
     if (ok && script_has(l, "rtr") && f->rtr != rtr_of(script_word(l, "rtr", ""))) {
         ok = play_fail(p, l, "the frame's RTR set is %u (1 Send, 2 Write, 4 Read)", f->rtr);
     }
@@ -222,7 +225,7 @@ static bool compare(struct play *p, const struct script_line *l, const struct mp
 static bool reply_is_sound(struct play *p, const struct script_line *l, const struct mpa_frame *f)
 {
     const struct mpa_frame *req = &p->now->mine;
-    bool want_reject = play_num(p, l, "r", 0) != 0;
+    bool want_reject = play_flag(p, l, "r", false);
     if (f->reject != want_reject) {
         return play_fail(p, l, "the Reply %s (R=%u)", f->reject ? "rejects" : "does not reject",
                          f->reject);
@@ -254,7 +257,7 @@ bool play_want_frame(struct play *p, const struct script_line *l, bool reply)
 {
     struct play_stream *st = p->now;
     const char *what = reply ? "Reply" : "Request";
-    uint64_t until = play_now(p) + play_num(p, l, "limit", p->limit_ms);
+    uint64_t until = play_until(p, l, 0);
     struct mpa_frame f;
     enum mpa_fault why;
     uint32_t n = 1;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Values out of lines: numbers with regions and variables, octets, verdicts. */
 #include <ctype.h>
-#include <stdlib.h>
 
 #include "octets.h"
 #include "play_int.h"
@@ -18,12 +17,12 @@ static struct play_var *find_var(struct play *p, const char *name, size_t len)
     return NULL;
 }
 
-void play_set(struct play *p, const char *name, uint64_t value)
+bool play_set(struct play *p, const char *name, uint64_t value)
 {
     struct play_var *v = find_var(p, name, strlen(name));
     if (v == NULL) {
-        if (p->vars == PLAY_VARS) {
-            return;
+        if (p->vars == PLAY_VARS || strlen(name) >= sizeof v->name) {
+            return false;
         }
         v = &p->var[p->vars++];
         snprintf(v->name, sizeof v->name, "%s", name);
@@ -34,6 +33,21 @@ void play_set(struct play *p, const char *name, uint64_t value)
     } else {
         snprintf(v->text, sizeof v->text, "%llu", (unsigned long long)value);
     }
+    return true;
+}
+
+bool play_set_named(struct play *p, const struct script_line *l, const char *name, uint64_t value)
+{
+    size_t n = 0;
+    while (isalnum((unsigned char)name[n]) || name[n] == '_') {
+        n++;
+    }
+    if (n == 0 || name[n] != 0 || n >= sizeof p->var[0].name) {
+        return play_wrong(p, l, "'%s': want a name of at most %zu letters, digits and _", name,
+                          sizeof p->var[0].name - 1);
+    }
+    return play_set(p, name, value) ||
+           play_wrong(p, l, "'%s' is one variable more than the %d there can be", name, PLAY_VARS);
 }
 
 /* Copies text with $name replaced; returns how many octets of the arena it took, or 0. */
@@ -100,10 +114,9 @@ static bool term(struct play *p, const char **at, bool stag, uint64_t *out)
     char name[24];
     size_t n = 0;
     if (isdigit((unsigned char)*s)) {
-        char *end;
-        *out = strtoull(s, &end, 0);
-        *at = end;
-        return true;
+        s = octets_number(s, out);
+        *at = s != NULL ? s : *at;
+        return s != NULL;
     }
     while ((isalnum((unsigned char)s[n]) || s[n] == '.') && n + 1 < sizeof name) {
         name[n] = s[n];
@@ -116,12 +129,13 @@ static bool term(struct play *p, const char **at, bool stag, uint64_t *out)
         *dot++ = 0;
     }
     const struct play_region *r = n > 0 ? play_region(p, name) : NULL;
-    if (r == NULL) {
+    bool want_stag = dot != NULL ? strcmp(dot, "stag") == 0 : stag;
+    bool want_len = dot != NULL && strcmp(dot, "len") == 0;
+    if (r == NULL || (dot != NULL && !want_stag && !want_len && strcmp(dot, "to") != 0)) {
         return false;
     }
     p->no_region |= r->stag == 0;
-    bool want_stag = dot != NULL ? strcmp(dot, "stag") == 0 : stag;
-    bool want_len = dot != NULL && strcmp(dot, "len") == 0;
+    p->of_region = true;
     *out = want_len ? r->len : want_stag ? r->stag : r->to;
     return true;
 }
@@ -130,7 +144,7 @@ bool play_eval(struct play *p, const char *text, bool stag, uint64_t *out)
 {
     uint64_t sum = 0;
     const char *at = text;
-    p->no_region = false;
+    p->no_region = p->of_region = false;
     do {
         bool minus = false;
         while (*at == '+' || *at == '-') {
@@ -151,7 +165,9 @@ static uint64_t number(struct play *p, const struct script_line *l, const char *
     uint64_t v = 0;
     const char *text = script_word(l, key, "");
     if (!play_eval(p, text, stag, &v)) {
-        play_fail(p, l, "%s=%s is no number, and no region of that name is known", key, text);
+        play_wrong(p, l, "%s=%s is no number of 64 bits, and no region of that name is known", key,
+                   text);
+        return 0;
     } else if (p->no_region) {
         play_skip(p, l, "the tested end has no region like '%.15s'", text);
     }
@@ -163,9 +179,59 @@ uint64_t play_num(struct play *p, const struct script_line *l, const char *key, 
     return script_has(l, key) ? number(p, l, key, false) : def;
 }
 
+uint64_t play_most(struct play *p, const struct script_line *l, const char *key, uint64_t def,
+                   uint64_t max)
+{
+    uint64_t v = play_num(p, l, key, def);
+    if (!script_has(l, key) || v <= max) {
+        return v;
+    }
+    play_wrong(p, l, "%s=%s: want a number from 0 to %llu", key, script_word(l, key, ""),
+               (unsigned long long)max);
+    return 0;
+}
+
+uint64_t play_field(struct play *p, const struct script_line *l, const char *key, unsigned bits,
+                    uint64_t def)
+{
+    return play_most(p, l, key, def, UINT64_MAX >> (64 - bits));
+}
+
+uint32_t play_field32(struct play *p, const struct script_line *l, const char *key, uint32_t def)
+{
+    return (uint32_t)play_field(p, l, key, 32, def);
+}
+
+bool play_flag(struct play *p, const struct script_line *l, const char *key, bool def)
+{
+    return play_field(p, l, key, 1, def) != 0;
+}
+
+uint64_t play_until(struct play *p, const struct script_line *l, unsigned more)
+{
+    return play_now(p) + play_most(p, l, "limit", p->limit_ms + more, PLAY_MS);
+}
+
+bool play_ms(struct play *p, const struct script_line *l, unsigned i, uint64_t *ms)
+{
+    const char *text = script_plain(l, i);
+    if (text == NULL || !play_eval(p, text, false, ms) || *ms > PLAY_MS) {
+        return play_wrong(p, l, "'%s': want milliseconds, 0 to %d", text != NULL ? text : "",
+                          PLAY_MS);
+    }
+    return true;
+}
+
+/* What is a number of the file's own must fit; beside the STag of a region any other may be meant. */
 uint32_t play_stag(struct play *p, const struct script_line *l, const char *key, uint32_t def)
 {
-    return script_has(l, key) ? (uint32_t)number(p, l, key, true) : def;
+    uint64_t v = script_has(l, key) ? number(p, l, key, true) : def;
+    if (v > UINT32_MAX && !p->of_region) {
+        play_wrong(p, l, "%s=%s: want a number from 0 to %u", key, script_word(l, key, ""),
+                   UINT32_MAX);
+        return 0;
+    }
+    return (uint32_t)v;
 }
 
 /* --- octets --- */
@@ -187,27 +253,16 @@ bool play_octets(struct play *p, const struct script_line *l, unsigned from, uin
         }
         int64_t got;
         if (a->quoted) {
-            got = (int64_t)strlen(a->val);
-            memcpy(out + *n, a->val, (size_t)got);
+            size_t len = strlen(a->val);
+            got = len <= PLAY_MESSAGE - *n ? (int64_t)len : -1;
+            memcpy(out + *n, a->val, got > 0 ? len : 0);
         } else {
             got = octets_group(a->val, out + *n, PLAY_MESSAGE - *n);
         }
         if (got < 0) {
-            return play_fail(p, l, "bad octets '%s'", a->val);
+            return play_wrong(p, l, "bad octets '%.60s', or more than %d", a->val, PLAY_MESSAGE);
         }
         *n += (uint32_t)got;
     }
-    return true;
-}
-
-bool play_verdict(const char *text, struct verdict *v)
-{
-    unsigned layer, type, code;
-    int end = 0;
-    if (sscanf(text, "%u/%u/%x%n", &layer, &type, &code, &end) != 3 || text[end] != 0 ||
-        layer > 15 || type > 15 || code > 255) {
-        return false;
-    }
-    *v = verdict_bad(layer, type, code);
     return true;
 }

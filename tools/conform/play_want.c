@@ -80,7 +80,7 @@ static bool fits_untagged(struct play *p, const struct script_line *l, struct in
         return wrong(p, l, m, "other queue number");
     }
     if (m->fpdus == 0 && script_has(l, "msn")) {
-        p->now->rx_msn[m->qn] = (uint32_t)play_num(p, l, "msn", 0);
+        p->now->rx_msn[m->qn] = play_field32(p, l, "msn", 0);
     }
     if (h->msn != p->now->rx_msn[m->qn]) {
         return wrong(p, l, m, "wrong MSN");
@@ -100,7 +100,7 @@ static bool fits(struct play *p, const struct script_line *l, struct incoming *m
     if (m->n + p->in.seg.plen > PLAY_MESSAGE) {
         return wrong(p, l, m, "the message does not end");
     }
-    if (!h->last && p->in.n != play_num(p, l, "mulpdu", p->in.n)) {
+    if (!h->last && p->in.n != play_field(p, l, "mulpdu", 16, p->in.n)) {
         m->odd = p->in.n;
     }
     return m->tagged ? fits_tagged(p, l, m) : fits_untagged(p, l, m);
@@ -108,7 +108,7 @@ static bool fits(struct play *p, const struct script_line *l, struct incoming *m
 
 static bool collect(struct play *p, const struct script_line *l, struct incoming *m, bool writes0)
 {
-    uint64_t until = play_now(p) + play_num(p, l, "limit", p->limit_ms);
+    uint64_t until = play_until(p, l, 0);
     do {
         enum play_got got = play_fpdu(p, l, until, writes0);
         if (got != PLAY_GOT) {
@@ -134,7 +134,7 @@ static bool collect(struct play *p, const struct script_line *l, struct incoming
 static bool compare(struct play *p, const struct script_line *l, const struct incoming *m)
 {
     uint32_t n;
-    uint64_t len = play_num(p, l, "len", m->n), fpdus = play_num(p, l, "fpdus", m->fpdus);
+    uint64_t len = play_field32(p, l, "len", m->n), fpdus = play_field32(p, l, "fpdus", m->fpdus);
     if (len != m->n) {
         return play_fail(p, l, "%s of %u octets, must be %llu", m->what, m->n,
                          (unsigned long long)len);
@@ -176,7 +176,7 @@ static bool is_field(struct play *p, const struct script_line *l, const char *wh
 
 static bool want_send(struct play *p, const struct script_line *l)
 {
-    bool se = play_num(p, l, "se", 0) != 0, inv = script_has(l, "inv");
+    bool se = play_flag(p, l, "se", false), inv = script_has(l, "inv");
     struct incoming m = {.what = "Send", .qn = DDP_QN_SEND};
     m.op = se ? (inv ? RDMAP_SEND_SE_INV : RDMAP_SEND_SE) : (inv ? RDMAP_SEND_INV : RDMAP_SEND);
     return collect(p, l, &m, false) &&
@@ -187,7 +187,7 @@ static bool want_send(struct play *p, const struct script_line *l)
 
 static bool want_imm(struct play *p, const struct script_line *l)
 {
-    bool se = play_num(p, l, "se", 0) != 0;
+    bool se = play_flag(p, l, "se", false);
     struct incoming m = {.what = "Immediate Data",
                          .qn = DDP_QN_SEND,
                          .op = se ? RDMAP_IMMEDIATE_SE : RDMAP_IMMEDIATE};
@@ -197,7 +197,7 @@ static bool want_imm(struct play *p, const struct script_line *l)
 static bool want_write(struct play *p, const struct script_line *l)
 {
     struct incoming m = {.what = "Write", .op = RDMAP_WRITE, .tagged = true};
-    bool empty = play_num(p, l, "len", 1) == 0;
+    bool empty = play_field32(p, l, "len", 1) == 0;
     if (!collect(p, l, &m, empty) ||
         !is_field(p, l, "the STag", m.stag, play_stag(p, l, "stag", m.stag)) ||
         !is_field(p, l, "the offset", m.to, play_num(p, l, "to", m.to))) {
@@ -224,7 +224,7 @@ static bool want_read_request(struct play *p, const struct script_line *l)
     play_set(p, "rlen", r.len);
     play_set(p, "rsinkstag", r.sink_stag);
     play_set(p, "rsinkto", r.sink_to);
-    return is_field(p, l, "RDMARDSZ", r.len, play_num(p, l, "len", r.len)) &&
+    return is_field(p, l, "RDMARDSZ", r.len, play_field32(p, l, "len", r.len)) &&
            is_field(p, l, "SrcSTag", r.src_stag, play_stag(p, l, "stag", r.src_stag)) &&
            is_field(p, l, "SrcTO", r.src_to, play_num(p, l, "to", r.src_to));
 }
@@ -241,7 +241,7 @@ static bool want_read_response(struct play *p, const struct script_line *l)
     return collect(p, l, &m, false) &&
            is_field(p, l, "the STag", m.stag, play_stag(p, l, "stag", r.sink_stag)) &&
            is_field(p, l, "the offset", m.to, play_num(p, l, "to", r.sink_to)) &&
-           is_field(p, l, "the length", m.n, play_num(p, l, "len", r.len)) && compare(p, l, &m);
+           is_field(p, l, "the length", m.n, play_field32(p, l, "len", r.len)) && compare(p, l, &m);
 }
 
 static bool want_atomic(struct play *p, const struct script_line *l)
@@ -257,7 +257,7 @@ static bool want_atomic(struct play *p, const struct script_line *l)
     }
     rdmap_atomic_request_unpack(p->want, &r);
     p->atomic_id = r.id;
-    return is_field(p, l, "AOpCode", r.op, play_num(p, l, "aop", r.op)) &&
+    return is_field(p, l, "AOpCode", r.op, play_field(p, l, "aop", 4, r.op)) &&
            is_field(p, l, "the STag", r.stag, play_stag(p, l, "stag", r.stag)) &&
            is_field(p, l, "the offset", r.to, play_num(p, l, "to", r.to)) &&
            is_field(p, l, "Add or Swap Data", r.data, play_num(p, l, "data", r.data)) &&
@@ -278,7 +278,7 @@ static bool want_atomic_response(struct play *p, const struct script_line *l)
         return play_fail(p, l, "an Atomic Response header of %u octets, must be 12", m.n);
     }
     rdmap_atomic_response_unpack(p->want, &r);
-    return is_field(p, l, "the Request Identifier", r.id, play_num(p, l, "id", 1)) &&
+    return is_field(p, l, "the Request Identifier", r.id, play_field32(p, l, "id", 1)) &&
            is_field(p, l, "the original value", r.original, play_num(p, l, "value", r.original));
 }
 

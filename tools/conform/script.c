@@ -129,6 +129,17 @@ static void add_octets(struct script *s, unsigned line, bool build, char *rest)
     }
 }
 
+static uint64_t cfg_number(struct script *s, const char *key, const char *def, uint64_t max)
+{
+    const char *text = script_word(&s->cfg, key, def);
+    uint64_t v = 0;
+    if (!octets_is_number(text, max, &v)) {
+        fault(s, s->cfg.line, "%s=%s: want a number from 0 to %llu", key, text,
+              (unsigned long long)max);
+    }
+    return v;
+}
+
 static void add_cfg(struct script *s, unsigned line, const char *text)
 {
     const struct script_line *l = &s->cfg;
@@ -138,9 +149,9 @@ static void add_cfg(struct script *s, unsigned line, const char *text)
     }
     split(s, &s->cfg, line, text);
     s->startup = script_plain(l, 0) != NULL && strcmp(script_plain(l, 0), "startup") == 0;
-    s->markers = strcmp(script_word(l, "markers", "0"), "0") != 0;
-    s->crc = strcmp(script_word(l, "crc", "1"), "0") != 0;
-    s->pos = (uint32_t)strtoul(script_word(l, "pos", "0"), NULL, 0);
+    s->markers = cfg_number(s, "markers", "0", 1) != 0;
+    s->crc = cfg_number(s, "crc", "1", 1) != 0;
+    s->pos = (uint32_t)cfg_number(s, "pos", "0", UINT32_MAX);
 }
 
 /* Room for one more line behind the cnt that are there, or NULL. */
@@ -200,6 +211,17 @@ static void add_needs(struct script *s, unsigned line, const char *rest)
     add_text(s, line, s->stack, sizeof s->stack, rest + 6);
 }
 
+/* There is only one that may stand there. */
+static bool only_word(struct script *s, unsigned line, const char *key, const char *got,
+                      const char *want)
+{
+    bool is = strcmp(got, want) == 0;
+    if (!is) {
+        fault(s, line, "%s '%s': want %s %s", key, got, key, want);
+    }
+    return is;
+}
+
 static void head_line(struct script *s, unsigned line, char *text)
 {
     char word[16] = "";
@@ -214,11 +236,11 @@ static void head_line(struct script *s, unsigned line, char *text)
     } else if (strcmp(word, "proves") == 0) {
         add_text(s, line, s->proves, sizeof s->proves, rest);
     } else if (strcmp(word, "level") == 0) {
-        s->should = strcmp(rest, "should") == 0;
+        s->should = only_word(s, line, word, rest, "should");
     } else if (strcmp(word, "base") == 0) {
-        s->base = true;
+        s->base = only_word(s, line, word, rest, "");
     } else if (strcmp(word, "cut") == 0) {
-        s->one_piece = strcmp(rest, "no") == 0;
+        s->one_piece = only_word(s, line, word, rest, "no");
     } else if (strcmp(word, "needs") == 0) {
         add_needs(s, line, rest);
     } else if (strcmp(word, "cfg") == 0) {
