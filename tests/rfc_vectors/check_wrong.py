@@ -32,6 +32,7 @@ FRAMES = (
     ("setup r=3", "r=3: " + B1), ("setup s=-1", "s=-1: " + B1), ("setup rev=2 a=2", "a=2: " + B1),
     ("setup rev=2 ird=0x4000", "ird=0x4000: " + B14), ("setup rev=2 ord=65540", "ord=65540: " + B14),
     ("setup flags=256", "flags=256: " + B8), ("setup pd=zero:4294967300", "bad private data"),
+    ("setup rev=2 rtr=send+", "rtr=send+: want send, write and read"),
     ("setup pd=pattern:513", "bad private data"),
     ("connect\n< request\n> reply rev=257", "rev=257: " + B8),
     ("connect\n< request rev=2\n> reply ird=16384", "ird=16384: " + B14),
@@ -85,6 +86,41 @@ DEEP = (
     ('< send "x"\n! recv 1\nshould > send limit=600001', "limit=600001: " + up_to(600000)),
     ("should < send qn=4294967297", "qn=4294967297: " + B32),
 )
+
+# Questions that the tested end must not take, as part of `tested` and of `do`.
+CASES = tuple((case, f"'{case}' is not understood") for case in (
+    "cq=-1", "cq=0", "cq=99999999999", "cq=5x", "ird=99999", "ird=-1", "ird=x", "ord=16384", "recv=8",
+    "recv=1025x64", "recv=8x0", "recv=8x65537", "recv=4294967297x64", "recv=8x64x", "rtr=", "rtr=sendx",
+    "rtr=send+foo", "rtr=send+", "pd=123", "pd=pattern:513", "to=1.2.3.4", "foo", "foo=1",
+)) + (
+    ("device=foo=1", "foo"), ("device=rev=257", "rev"), ("device=ird=99999", "ird"), ("device=crc=maybe", "crc"),
+    ("device=capture=/nowhere/x", "cannot be opened so"), ("do=sned", "unknown action 'sned'"), ("do=send:nn=1", "send: 'nn=1' is not understood"),
+    ("do=,", "no action is named"),
+)
+
+ACTIONS = (
+    ("send:n=99999999999", "send: 'n=99999999999': want a number from 0 to 4294967295"),
+    ("send:n=-1", "send: 'n=-1': want a number"), ("send:n=1x", "send: 'n=1x': want a number"),
+    ("send:n=", "send: 'n=': want a number"), ("send:nn=1", "send: 'nn=1' is not understood"),
+    ("send:n", "send: 'n' is not understood"), ("send:se=1", "send: 'se=1' is not understood"),
+    ("send:fnce", "send: 'fnce' is not understood"), ("send:stag=1", "send: 'stag=1' is not understood"),
+    ("send:times=4294967296", "send: 'times=4294967296': want"), ("write:inv=5", "write: 'inv=5' is not understood"),
+    ("write:stag=0x100000000", "write: 'stag=0x100000000': want"),
+    ("read:to=18446744073709551616", "read: 'to=18446744073709551616': want"),
+    ("imm:n=8", "imm: 'n=8' is not understood"), ("writeimm:immm=8", "writeimm: 'immm=8' is not"),
+    ("fetchadd:cmp=5", "fetchadd: 'cmp=5' is not"), ("cmpswap:add=5", "cmpswap: 'add=5' is not"),
+    ("recv:n=4294967297", "recv: 'n=4294967297': want"), ("recv:n=65", "recv:n=65: there is room for 64 more"),
+    ("disc:now", "disc: 'now' is not understood"), ("destroy:qp", "destroy: 'qp' is not understood"),
+    ("dereg", "no such region"), ("dereg:nothing", "no such region"), ("dereg:rw:ro", "dereg: 'ro' is too much"),
+    ("hook:emss=4294967297", "hook:emss=4294967297: want a number"),
+    ("send:se:se:se:se:se:se:se:se:se:se:se:se:se", "send: 'se' is too much"), ("disc,sned", "unknown action 'sned'"),
+)
+
+QUESTIONS = tuple((q, f"'{q}' is answered by 'no: ") for q in (
+    "log x", "log", "log 4294967296", "regions -1", "regions", "hello you", "guards now", "entropy 20001", "entropy",
+    "peek rw 0", "peek rw 0 8 8", "peek rw -1 8", "peek a_name_that_is_too_long 0 8", "peek rw 18446744073709551616 1",
+    "sum rw 0 4294967297", "u64 at", "u64 at x", "do 1", "do x send", "do 1x send", "what",
+))
 
 HEADS = (
     ("level shuold", "level 'shuold': want level should"), ("cut maybe", "cut 'maybe': want cut no"),
@@ -143,6 +179,18 @@ def main():
         for lines, why in LINES + (DEEP if program == RUN_PLAY else ()):
             at = 9 if lines.startswith("for ") else 8 + len(lines.splitlines())
             check(program, played("tested recv=8x64\nsetup\n" + lines), at, why)
+    for case, why in CASES:
+        # What concerns nothing but the layers above, MPA alone lets be.
+        above = case.startswith(("cq=", "recv=", "do=", "to=", "device=foo", "device=capture"))
+        for program in (RUN_PLAY,) if above else (RUN_MPA, RUN_PLAY):
+            said = run(program, "W01", played(f"tested {case}\nsetup\n> alive"))[1]
+            what = why if program == RUN_PLAY else "is not understood"
+            expect("W01.vec:8: " in said and "cannot do it: no: " in said and what in said,
+                   f"{program}: {case}, want {what}: {said}")
+    for action, why in ACTIONS:
+        check(RUN_PLAY, played(f"tested recv=8x64\nsetup\ndo {action}"), 9, why)
+    for question, why in QUESTIONS:
+        check(RUN_PLAY, played(f'tested recv=8x64\nsetup\n! answer "{question}" "ok"'), 9, why)
     for head, why in HEADS:
         status, said = run(RUN_PLAY, "W01", played("tested recv=8x64\nsetup\n> alive", head))
         expect(status == 1 and f"W01.vec:5: {why}" in said, f"{head}: status {status}: {said}")

@@ -22,65 +22,102 @@ static bool on(const char *val)
     return is(val, "on");
 }
 
+/* KIND+KIND...; 0: a word is none. */
 static uint8_t rtr_of(const char *val)
 {
-    return (uint8_t)((strstr(val, "send") != NULL ? MPA_RTR_SEND : 0) |
-                     (strstr(val, "write") != NULL ? MPA_RTR_WRITE : 0) |
-                     (strstr(val, "read") != NULL ? MPA_RTR_READ : 0));
+    unsigned set = 0;
+    do {
+        size_t n = strcspn(val, "+");
+        unsigned kind = n == 4 && strncmp(val, "send", 4) == 0    ? MPA_RTR_SEND
+                        : n == 5 && strncmp(val, "write", 5) == 0 ? MPA_RTR_WRITE
+                        : n == 4 && strncmp(val, "read", 4) == 0  ? MPA_RTR_READ
+                                                                  : 0;
+        if (kind == 0) {
+            return 0;
+        }
+        set |= kind;
+        val += n;
+    } while (*val++ == '+');
+    return (uint8_t)set;
 }
 
-static void set_device(struct mpa_cfg *cfg, char *keys)
+static bool set_depth(uint16_t *depth, const char *val)
+{
+    uint64_t n;
+    bool ok = octets_is_number(val, 0x3fff, &n);
+    *depth = ok ? (uint16_t)n : 0;
+    return ok;
+}
+
+static bool set_rev(struct mpa_cfg *cfg, const char *val)
+{
+    uint64_t n;
+    bool ok = octets_is_number(val, MPA_REV_2, &n);
+    cfg->rev = ok ? (uint8_t)n : MPA_REV_2;
+    return ok;
+}
+
+static bool set_device_key(struct mpa_cfg *cfg, const char *key, const char *val)
+{
+    if (is(key, "markers") || is(key, "crc")) {
+        *(is(key, "crc") ? &cfg->crc : &cfg->markers) = on(val);
+        return on(val) || is(val, "off");
+    }
+    if (is(key, "ird") || is(key, "ord")) {
+        return set_depth(is(key, "ird") ? &cfg->ird : &cfg->ord, val);
+    }
+    return !is(key, "rev") || set_rev(cfg, val);
+}
+
+static bool set_device(struct mpa_cfg *cfg, char *keys)
 {
     char *save = NULL;
     for (char *k = strtok_r(keys, ";", &save); k != NULL; k = strtok_r(NULL, ";", &save)) {
         char *val = strchr(k, '=');
         if (val == NULL) {
-            continue;
+            return false;
         }
         *val++ = 0;
-        if (is(k, "markers")) {
-            cfg->markers = on(val);
-        } else if (is(k, "crc")) {
-            cfg->crc = on(val);
-        } else if (is(k, "rev")) {
-            cfg->rev = (uint8_t)atoi(val);
-        } else if (is(k, "ird")) {
-            cfg->ird = (uint16_t)atoi(val);
-        } else if (is(k, "ord")) {
-            cfg->ord = (uint16_t)atoi(val);
+        if (!set_device_key(cfg, k, val)) {
+            return false;
         }
     }
+    return true;
 }
 
-static void set_key(struct mpa_case *c, const char *key, char *val)
+static bool set_key(struct mpa_case *c, const char *key, char *val)
 {
-    if (is(key, "ird")) {
-        c->cfg.ird = (uint16_t)atoi(val);
-    } else if (is(key, "ord")) {
-        c->cfg.ord = (uint16_t)atoi(val);
-    } else if (is(key, "rtr")) {
+    if (is(key, "ird") || is(key, "ord")) {
+        return set_depth(is(key, "ird") ? &c->cfg.ird : &c->cfg.ord, val);
+    }
+    if (is(key, "rtr")) {
         c->cfg.rtr = rtr_of(val);
-    } else if (is(key, "pd")) {
+        return c->cfg.rtr != 0;
+    }
+    if (is(key, "pd")) {
         int64_t n = octets_group(val, c->pd, sizeof c->pd);
         c->pd_len = (uint16_t)(n > 0 ? n : 0);
-    } else if (is(key, "device")) {
-        set_device(&c->cfg, val);
-    } else if (is(key, "to")) {
-        c->initiator = true;
+        return n >= 0;
     }
+    if (is(key, "device")) {
+        return set_device(&c->cfg, val);
+    }
+    c->initiator |= is(key, "to");
+    return is(key, "to") || is(key, "recv") || is(key, "cq") || is(key, "do");
 }
 
-static void set_word(struct mpa_case *c, char *word)
+static bool set_word(struct mpa_case *c, char *word)
 {
     char *eq = strchr(word, '=');
     if (eq != NULL) {
         *eq = 0;
-        set_key(c, word, eq + 1);
-        return;
+        return set_key(c, word, eq + 1);
     }
     c->reject |= is(word, "reject");
     c->hold |= is(word, "hold");
     c->cfg.p2p |= is(word, "p2p");
+    return is(word, "reject") || is(word, "hold") || is(word, "p2p") || is(word, "srq") ||
+           is(word, "solicited");
 }
 
 /* What a program offers or takes that says nothing of RTRs. */
@@ -95,13 +132,16 @@ void mpa_case_usual(struct mpa_case *c)
     *c = (struct mpa_case){.cfg = {.crc = true, .rev = MPA_REV_2, .ird = DEPTH, .ord = DEPTH}};
 }
 
-static void ask_case(struct mpa_world *w, char *args)
+static void ask_case(struct mpa_world *w, char *args, char *out, size_t room)
 {
     struct mpa_case c;
     char *save = NULL;
     mpa_case_usual(&c);
     for (char *word = strtok_r(args, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save)) {
-        set_word(&c, word);
+        if (!set_word(&c, word)) {
+            snprintf(out, room, "no: '%.60s' is not understood", word);
+            return;
+        }
     }
     c.cfg.rtr = c.cfg.rtr != 0 ? c.cfg.rtr : usual_rtr(&c);
     c.cfg.p2p = c.cfg.p2p && c.cfg.rev >= MPA_REV_2;
@@ -188,7 +228,7 @@ void mpa_ask(struct mpa_world *w, char *question, char *out, size_t room)
     if (is(question, "hello")) {
         snprintf(out, room, "ok MPA alone");
     } else if (is(question, "case")) {
-        ask_case(w, args);
+        ask_case(w, args, out, room);
     } else if (is(question, "regions")) {
         ask_regions(args, out, room);
     } else if (is(question, "log")) {

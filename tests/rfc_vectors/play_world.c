@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "api/conn.h"
+#include "api/devspec.h"
 #include "family.h"
 #include "tcpip/net_base.h"
 
@@ -70,14 +71,23 @@ static bool hook(void *arg, struct uiw_conn *c, const char *what, uint64_t value
     return true;
 }
 
+static bool spec_ok(const char *spec)
+{
+    struct devspec d;
+    return devspec_parse(spec, &d) == 0;
+}
+
 /* --- life --- */
 
 void world_open(struct world *w, struct script **all, unsigned all_cnt, bool verbose)
 {
     struct net_cfg cfg = {.kind = NET_PAIR, .name = "conform", .prefix = 24, .mtu = 1500};
     char err[NET_ERR_TEXT], ip[INET6_ADDRSTRLEN], spec[120];
-    const struct resp_cfg rcfg = {
-        .spec = spec, .port = PORT, .hook = hook, .trace = verbose ? stdout : NULL};
+    const struct resp_cfg rcfg = {.spec = spec,
+                                  .spec_ok = spec_ok,
+                                  .port = PORT,
+                                  .hook = hook,
+                                  .trace = verbose ? stdout : NULL};
     snprintf(spec, sizeof spec, "pair:conform,ip=%s,mtu=1500,spin=0", test_ip("198.18.0.2", ip));
     *w = (struct world){.wire = {.seed = 1}};
     if (test_v6()) {

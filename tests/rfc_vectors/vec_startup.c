@@ -38,7 +38,7 @@ static uint8_t rtr_of(struct vec *v, struct vec_line *l, const char *def)
                (strlen(kinds[i].word) != n || strncmp(kinds[i].word, s, n) != 0)) {
             i++;
         }
-        if (i == ARRAY_LEN(kinds)) {
+        if (i == ARRAY_LEN(kinds) || strcmp(s + n, "+") == 0) {
             vec_fail(v, l->line, "rtr=%s is not known", s);
             return 0;
         }

@@ -129,7 +129,7 @@ static bool plain_case(struct play *p, const struct script_line *l)
 }
 
 /* A device that is opened anew answers nothing meanwhile. */
-static bool await_answers(struct play *p)
+static bool await_answers(struct play *p, const struct script_line *l)
 {
     char answer[ANSWER];
     bool mute = p->out->mute, ok;
@@ -139,7 +139,11 @@ static bool await_answers(struct play *p)
         ok = play_ask(p, "hello", answer, sizeof answer);
     } while (!ok && play_now(p) < until);
     p->out->mute = mute || !ok;
-    return ok;
+    if (!ok) {
+        return play_fail(p, l, "the responder does not answer any more");
+    }
+    return strncmp(answer, "ok", 2) == 0 ||
+           play_skip(p, l, "the tested end cannot do it: %s", answer);
 }
 
 bool play_case(struct play *p, const struct script_line *l)
@@ -179,8 +183,7 @@ bool play_case(struct play *p, const struct script_line *l)
         return play_skip(p, l, "the tested end cannot do it: %s", answer);
     }
     p->case_sent = true;
-    return strcmp(answer, "ok reopen") != 0 || await_answers(p) ||
-           play_fail(p, l, "the responder does not answer any more");
+    return strcmp(answer, "ok reopen") != 0 || await_answers(p, l);
 }
 
 bool play_do(struct play *p, const struct script_line *l)

@@ -75,7 +75,7 @@ static int rtr_of(const char *text)
         while (k < ARRAY_LEN(kinds) && (strlen(kinds[k]) != n || strncmp(kinds[k], text, n) != 0)) {
             k++;
         }
-        if (k == ARRAY_LEN(kinds)) {
+        if (k == ARRAY_LEN(kinds) || strcmp(text + n, "+") == 0) {
             return -1;
         }
         set |= bits[k];

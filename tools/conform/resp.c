@@ -89,7 +89,7 @@ void resp_reset(struct resp *r)
 
 int resp_post_recv(struct resp *r, struct resp_conn *c, uint32_t cnt)
 {
-    for (uint32_t i = 0; i < cnt && c->recv_cnt < RESP_RECVS; i++) {
+    for (uint32_t i = 0; i < cnt && c->recv_cnt < c->recv_slots; i++) {
         struct uiw_sge sge = {.addr = (uint64_t)(uintptr_t)c->recv_mem +
                                       (uint64_t)c->recv_cnt * c->recv_size,
                               .length = c->recv_size,
@@ -108,8 +108,8 @@ int resp_post_recv(struct resp *r, struct resp_conn *c, uint32_t cnt)
 static bool make_recvs(struct resp *r, struct resp_conn *c)
 {
     /* Room for those that are posted later, too. */
-    uint32_t slots = r->now.recv_cnt < RESP_RECVS / 2 ? r->now.recv_cnt + 64 : RESP_RECVS;
-    uint64_t n = (uint64_t)slots * r->now.recv_size;
+    c->recv_slots = r->now.recv_cnt < RESP_RECVS / 2 ? r->now.recv_cnt + 64 : RESP_RECVS;
+    uint64_t n = (uint64_t)c->recv_slots * r->now.recv_size;
     c->recv_size = r->now.recv_size;
     c->recv_mem = calloc(1, n + 1);
     return c->recv_mem != NULL &&
@@ -365,13 +365,18 @@ int resp_listen(struct resp *r)
     return err;
 }
 
-static int open_device(struct resp *r, const char *keys)
+void resp_spec(const struct resp *r, const char *keys, char spec[RESP_SPEC])
 {
-    char spec[512];
-    snprintf(spec, sizeof spec, "%s,progress=polled%s%s", r->spec, keys[0] != 0 ? "," : "", keys);
+    snprintf(spec, RESP_SPEC, "%s,progress=polled%s%s", r->spec, keys[0] != 0 ? "," : "", keys);
     for (char *s = spec; (s = strchr(s, ';')) != NULL;) {
         *s = ',';
     }
+}
+
+static int open_device(struct resp *r, const char *keys)
+{
+    char spec[RESP_SPEC];
+    resp_spec(r, keys, spec);
     snprintf(r->keys, sizeof r->keys, "%s", keys);
     int err = uiw_device_open(spec, &r->dev);
     if (err == 0) {
@@ -464,8 +469,15 @@ static void reopen(struct resp *r)
     r->failed = false;
     close_device(r);
     r->lines = lines;
-    if (open_device(r, r->now.keys) != 0 || !resp_case_begin(r)) {
-        fprintf(stderr, "responder: %s\n", uiw_error());
+    if (open_device(r, r->now.keys) == 0 && resp_case_begin(r)) {
+        return;
+    }
+    /* It goes on answering, as what it was opened with at first, and says so. */
+    snprintf(r->broken, sizeof r->broken, "%s", uiw_error());
+    close_device(r);
+    must(open_device(r, ""), "device");
+    if (r->dev == NULL) {
+        exit(EXIT_FAILURE);
     }
 }
 

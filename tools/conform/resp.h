@@ -17,6 +17,7 @@ typedef bool resp_hook(void *arg, struct uiw_conn *conn, const char *what, uint6
 struct resp_cfg {
     const char *hello;                 /* what it calls itself; NULL: uiw and its version */
     bool (*keys_ok)(const char *keys); /* whether the device can be opened with those; NULL: any */
+    bool (*spec_ok)(const char *spec); /* the same of the whole device string, with uiw_error() */
     bool lasting;                      /* there is no uiw_device_fail() */
     const char *spec;                  /* device string; progress=polled is added */
     uint16_t port;                     /* 0: one is chosen */

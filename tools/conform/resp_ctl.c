@@ -17,9 +17,23 @@ bool resp_is_question(const struct uiw_event *ev)
 
 /* --- case --- */
 
+/* NxSIZE, in which 0x64 is none of 64 octets. */
 static bool set_pair(const char *text, uint32_t *a, uint32_t *b)
 {
-    return sscanf(text, "%ux%u", a, b) == 2 && *a <= RESP_RECVS && *b > 0 && *b <= 65536;
+    uint64_t cnt, size;
+    char digits[8];
+    size_t n = strspn(text, "0123456789");
+    if (n >= sizeof digits || text[n] != 'x') {
+        return false;
+    }
+    snprintf(digits, sizeof digits, "%.*s", (int)n, text);
+    if (!octets_is_number(digits, RESP_RECVS, &cnt) ||
+        !octets_is_number(text + n + 1, RESP_RECV_SIZE, &size) || size == 0) {
+        return false;
+    }
+    *a = (uint32_t)cnt;
+    *b = (uint32_t)size;
+    return true;
 }
 
 static bool set_to(const char *text, struct sockaddr_storage *to)
@@ -50,10 +64,23 @@ static bool set_pd(struct resp_case *c, const char *text)
 
 static bool set_rtr(struct resp_case *c, const char *text)
 {
-    c->rtr |= strstr(text, "send") != NULL ? (unsigned)UIW_RTR_SEND : 0;
-    c->rtr |= strstr(text, "write") != NULL ? (unsigned)UIW_RTR_WRITE : 0;
-    c->rtr |= strstr(text, "read") != NULL ? (unsigned)UIW_RTR_READ : 0;
-    return c->rtr != 0;
+    static const struct {
+        const char *word;
+        unsigned bit;
+    } kinds[] = {{"send", UIW_RTR_SEND}, {"write", UIW_RTR_WRITE}, {"read", UIW_RTR_READ}};
+    do {
+        size_t n = strcspn(text, "+"), i = 0;
+        while (i < ARRAY_LEN(kinds) &&
+               (strlen(kinds[i].word) != n || strncmp(kinds[i].word, text, n) != 0)) {
+            i++;
+        }
+        if (i == ARRAY_LEN(kinds)) {
+            return false;
+        }
+        c->rtr |= kinds[i].bit;
+        text += n;
+    } while (*text++ == '+');
+    return true;
 }
 
 static bool set_text(char *to, size_t room, const char *text)
@@ -61,10 +88,26 @@ static bool set_text(char *to, size_t room, const char *text)
     return snprintf(to, room, "%s", text) < (int)room;
 }
 
-static int depth(const char *text)
+/* 14 bits on the wire; what the device can do is the API's to say. */
+static bool set_depth(int *depth, const char *text)
 {
-    int n = atoi(text);
-    return n == 0 ? UIW_DEPTH_NONE : n;
+    uint64_t n;
+    if (!octets_is_number(text, 0x3fff, &n)) {
+        return false;
+    }
+    *depth = n == 0 ? UIW_DEPTH_NONE : (int)n;
+    return true;
+}
+
+static bool set_cq(struct resp_case *c, const char *text)
+{
+    uint64_t n;
+    if (!octets_is_number(text, RESP_CQE, &n) || n == 0) {
+        return false;
+    }
+    c->cqe = (uint32_t)n;
+    c->unpolled = true;
+    return true;
 }
 
 static bool set_key(struct resp_case *c, const char *key, const char *val)
@@ -73,27 +116,28 @@ static bool set_key(struct resp_case *c, const char *key, const char *val)
         return set_pair(val, &c->recv_cnt, &c->recv_size);
     }
     if (strcmp(key, "ird") == 0) {
-        c->ird = depth(val);
-    } else if (strcmp(key, "ord") == 0) {
-        c->ord = depth(val);
-    } else if (strcmp(key, "cq") == 0) {
-        c->cqe = (uint32_t)atoi(val);
-        c->unpolled = true;
-    } else if (strcmp(key, "rtr") == 0) {
-        return set_rtr(c, val);
-    } else if (strcmp(key, "pd") == 0) {
-        return set_pd(c, val);
-    } else if (strcmp(key, "do") == 0) {
-        return set_text(c->todo, sizeof c->todo, val);
-    } else if (strcmp(key, "device") == 0) {
-        return set_text(c->keys, sizeof c->keys, val);
-    } else if (strcmp(key, "to") == 0) {
-        c->initiator = true;
-        return set_to(val, &c->to);
-    } else {
-        return false;
+        return set_depth(&c->ird, val);
     }
-    return true;
+    if (strcmp(key, "ord") == 0) {
+        return set_depth(&c->ord, val);
+    }
+    if (strcmp(key, "cq") == 0) {
+        return set_cq(c, val);
+    }
+    if (strcmp(key, "rtr") == 0) {
+        return set_rtr(c, val);
+    }
+    if (strcmp(key, "pd") == 0) {
+        return set_pd(c, val);
+    }
+    if (strcmp(key, "do") == 0) {
+        return set_text(c->todo, sizeof c->todo, val);
+    }
+    if (strcmp(key, "device") == 0) {
+        return set_text(c->keys, sizeof c->keys, val);
+    }
+    c->initiator |= strcmp(key, "to") == 0;
+    return strcmp(key, "to") == 0 && set_to(val, &c->to);
 }
 
 static bool set_word(struct resp_case *c, char *word)
@@ -101,7 +145,9 @@ static bool set_word(struct resp_case *c, char *word)
     char *eq = strchr(word, '=');
     if (eq != NULL) {
         *eq = 0;
-        return set_key(c, word, eq + 1);
+        bool ok = set_key(c, word, eq + 1);
+        *eq = '=';
+        return ok;
     }
     bool *flag = strcmp(word, "reject") == 0      ? &c->reject
                  : strcmp(word, "hold") == 0      ? &c->hold
@@ -115,6 +161,22 @@ static bool set_word(struct resp_case *c, char *word)
     return flag != NULL;
 }
 
+/* What can be known of it before it is opened. */
+static bool device_ok(struct resp *r, const char *keys, char *out, size_t room)
+{
+    char spec[RESP_SPEC];
+    resp_spec(r, keys, spec);
+    if (r->cfg.keys_ok != NULL && !r->cfg.keys_ok(keys)) {
+        snprintf(out, room, "no: it cannot have %.100s", keys);
+        return false;
+    }
+    if (keys[0] != 0 && r->cfg.spec_ok != NULL && !r->cfg.spec_ok(spec)) {
+        snprintf(out, room, "no: %.150s", uiw_error());
+        return false;
+    }
+    return true;
+}
+
 static void ask_case(struct resp *r, char *args, char *out, size_t room)
 {
     struct resp_case c = {.recv_cnt = 8, .recv_size = 2048};
@@ -125,10 +187,13 @@ static void ask_case(struct resp *r, char *args, char *out, size_t room)
             return;
         }
     }
-    if (r->cfg.keys_ok != NULL && !r->cfg.keys_ok(c.keys)) {
-        snprintf(out, room, "no: it cannot have %.100s", c.keys);
+    if (c.todo[0] != 0 && !resp_do_known(c.todo, out, room)) {
         return;
     }
+    if (!device_ok(r, c.keys, out, room)) {
+        return;
+    }
+    r->broken[0] = 0;
     set_zone(&c.to, r->asker);
     resp_reset(r);
     r->now = c;
@@ -144,11 +209,34 @@ static void ask_case(struct resp *r, char *args, char *out, size_t room)
 
 /* --- what can be seen --- */
 
+/* The number that the question has, and nothing else; false has said what is wanted. */
+static bool sole_number(const char *args, uint64_t max, uint64_t *n, char *out, size_t room)
+{
+    if (!octets_is_number(args, max, n)) {
+        snprintf(out, room, "no: '%.60s': want a number from 0 to %llu", args,
+                 (unsigned long long)max);
+        return false;
+    }
+    return true;
+}
+
+/* Nothing may stand behind the question. */
+static bool no_more(const char *args, char *out, size_t room)
+{
+    if (args[0] != 0) {
+        snprintf(out, room, "no: '%.60s' is not understood", args);
+    }
+    return args[0] == 0;
+}
+
 static void ask_regions(struct resp *r, char *args, char *out, size_t room)
 {
+    uint64_t from;
+    if (!sole_number(args, UINT32_MAX, &from, out, room)) {
+        return;
+    }
     size_t n = (size_t)snprintf(out, room, "ok");
-    unsigned from = (unsigned)strtoul(args, NULL, 10);
-    for (unsigned i = from; i < RESP_REGIONS && n + 48 < room; i++) {
+    for (uint64_t i = from; i < RESP_REGIONS && n + 48 < room; i++) {
         const struct resp_region *g = &r->region[i];
         const struct uiw_mr *mr = g->mr;
         n += (size_t)snprintf(out + n, room - n, " %s=%x:%llx:%x", g->name,
@@ -159,8 +247,12 @@ static void ask_regions(struct resp *r, char *args, char *out, size_t room)
 
 static void ask_log(struct resp *r, char *args, char *out, size_t room)
 {
+    uint64_t from;
+    if (!sole_number(args, UINT32_MAX, &from, out, room)) {
+        return;
+    }
     size_t n = (size_t)snprintf(out, room, "ok");
-    for (unsigned i = (unsigned)strtoul(args, NULL, 10); i < r->lines; i++) {
+    for (uint64_t i = from; i < r->lines; i++) {
         if (n + strlen(r->line[i]) + 1 >= room) {
             return;
         }
@@ -172,10 +264,16 @@ static void ask_log(struct resp *r, char *args, char *out, size_t room)
 static bool find_memory(struct resp *r, const char *args, struct span *out)
 {
     char name[16];
-    unsigned long long off, len;
+    uint64_t off, len;
     struct mspan m;
-    if (sscanf(args, "%15s %llu %llu", name, &off, &len) != 3 || !resp_memory(r, name, &m) ||
-        off > m.n || len > m.n - off) {
+    size_t n = strcspn(args, " ");
+    if (n >= sizeof name || args[n] == 0) {
+        return false;
+    }
+    snprintf(name, sizeof name, "%.*s", (int)n, args);
+    const char *at = octets_number(args + n + 1, &off);
+    if (at == NULL || *at != ' ' || !octets_is_number(at + 1, UINT32_MAX, &len) ||
+        !resp_memory(r, name, &m) || off > m.n || len > m.n - off) {
         return false;
     }
     *out = (struct span){m.p + off, (uint32_t)len};
@@ -221,34 +319,43 @@ static void ask_u64(struct resp *r, char *args, char *out, size_t room)
 
 static void ask_guards(struct resp *r, char *args, char *out, size_t room)
 {
-    (void)args;
-    snprintf(out, room, "%s",
-             resp_guards_whole(r) ? "ok" : "no: octets outside a region were written");
+    if (no_more(args, out, room)) {
+        snprintf(out, room, "%s",
+                 resp_guards_whole(r) ? "ok" : "no: octets outside a region were written");
+    }
 }
 
 static void ask_hello(struct resp *r, char *args, char *out, size_t room)
 {
-    (void)args;
-    snprintf(out, room, "ok %.60s %s", r->cfg.hello != NULL ? r->cfg.hello : "uiw", uiw_version());
+    if (no_more(args, out, room)) {
+        snprintf(out, room, "ok %.60s %s", r->cfg.hello != NULL ? r->cfg.hello : "uiw",
+                 uiw_version());
+    }
 }
 
 /* N registrations: how many STags came twice, were 0, or followed their predecessor (RFC 5040 sec
  * 8.1.1). */
 static void ask_entropy(struct resp *r, char *args, char *out, size_t room)
 {
-    unsigned long n = strtoul(args, NULL, 10), twice = 0, in_row = 0, zero = 0;
-    uint32_t *seen = n > 0 && n <= 20000 ? calloc(n, sizeof *seen) : NULL;
+    unsigned long twice = 0, in_row = 0, zero = 0;
+    uint64_t n;
     uint8_t mem[16];
-    for (unsigned long i = 0; seen != NULL && i < n; i++) {
+    if (!sole_number(args, RESP_ENTROPY, &n, out, room)) {
+        return;
+    }
+    uint32_t *seen = calloc(n + 1, sizeof *seen);
+    for (uint64_t i = 0; seen != NULL && i < n; i++) {
         struct uiw_mr *mr;
         if (uiw_mr_reg(r->pd, mem, sizeof mem, UIW_ACCESS_LOCAL_WRITE, &mr) != 0) {
-            break;
+            snprintf(out, room, "no: %.120s", uiw_error());
+            free(seen);
+            return;
         }
         seen[i] = uiw_mr_rkey(mr) >> 8;
         uiw_mr_dereg(mr);
         zero += seen[i] == 0;
         in_row += i > 0 && seen[i] - seen[i - 1] + 1 <= 2;
-        for (unsigned long k = i > 1000 ? i - 1000 : 0; k < i; k++) {
+        for (uint64_t k = i > 1000 ? i - 1000 : 0; k < i; k++) {
             twice += seen[k] == seen[i];
         }
     }
@@ -258,15 +365,15 @@ static void ask_entropy(struct resp *r, char *args, char *out, size_t room)
 
 static void ask_do(struct resp *r, char *args, char *out, size_t room)
 {
-    unsigned no = 0;
-    int at = 0;
     char why[150] = "";
-    if (sscanf(args, "%u %n", &no, &at) != 1 || no < 1) {
+    uint64_t no;
+    const char *at = octets_number(args, &no);
+    if (at == NULL || *at != ' ' || no < 1) {
         snprintf(out, room, "no: want do CONNECTION ACTIONS");
         return;
     }
     struct resp_conn *c = no <= r->conns ? &r->conn[no - 1] : NULL;
-    bool ok = resp_do(r, c, args + at, why, sizeof why);
+    bool ok = resp_do(r, c, at, why, sizeof why);
     snprintf(out, room, "%s", ok ? "ok" : why);
 }
 
@@ -295,7 +402,11 @@ void resp_answer(struct resp *r, const struct uiw_event *ev)
     char *args = text[len] != 0 ? text + len + 1 : text + len;
     text[len] = 0;
     r->asker = ev->conn;
-    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+    bool broken = r->broken[0] != 0 && strcmp(text, "case") != 0;
+    if (broken) {
+        snprintf(out, sizeof out, "no: the device cannot be opened so: %s", r->broken);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(words) && !broken; i++) {
         if (strcmp(words[i].word, text) == 0) {
             words[i].ask(r, args, out, sizeof out);
             break;

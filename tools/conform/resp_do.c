@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Actions, as in "send:n=10:se,read:n=4096:stag=0xc703:to=0x3000,disc". */
 #include <stdarg.h>
-#include <stdlib.h>
 
+#include "octets.h"
 #include "resp_int.h"
 
 /* One action: its word, and what stands behind the colons. */
@@ -56,10 +56,14 @@ static const char *value(const struct action *a, const char *key)
     return NULL;
 }
 
+/* It was looked at before. */
 static uint64_t number(const struct action *a, const char *key, uint64_t def)
 {
     const char *v = value(a, key);
-    return v != NULL ? strtoull(v, NULL, 0) : def;
+    if (v != NULL) {
+        octets_number(v, &def);
+    }
+    return def;
 }
 
 /* --- requests --- */
@@ -167,10 +171,15 @@ static bool do_cmp_swap(struct doing *d, const struct action *a)
 
 static bool do_recv(struct doing *d, const struct action *a)
 {
+    uint64_t n = number(a, "n", 1);
     if (d->c == NULL || d->c->qp == NULL) {
         return cannot(d, "no: no connection of that number");
     }
-    return did(d, resp_post_recv(d->r, d->c, (uint32_t)number(a, "n", 1)));
+    if (n > d->c->recv_slots - d->c->recv_cnt) {
+        return cannot(d, "no: recv:n=%llu: there is room for %u more", (unsigned long long)n,
+                      d->c->recv_slots - d->c->recv_cnt);
+    }
+    return did(d, resp_post_recv(d->r, d->c, (uint32_t)n));
 }
 
 /* --- connections --- */
@@ -286,7 +295,10 @@ static bool do_hook(struct doing *d, const struct action *a)
         return cannot(d, "cannot do that from outside");
     }
     char *eq = strchr(a->part[0], '=');
-    uint64_t v = eq != NULL ? strtoull(eq + 1, NULL, 0) : 0;
+    uint64_t v = 0;
+    if (eq != NULL && !octets_is_number(eq + 1, UINT32_MAX, &v)) {
+        return cannot(d, "no: hook:%.40s: want a number from 0 to %u", a->part[0], UINT32_MAX);
+    }
     if (eq != NULL) {
         *eq = 0;
     }
@@ -294,45 +306,124 @@ static bool do_hook(struct doing *d, const struct action *a)
            cannot(d, "cannot do that from outside");
 }
 
-static bool run(struct doing *d, char *text)
+/* --- words --- */
+
+#define POSTED " id= uns se fence inline "
+#define PLACED POSTED "n= off= stag= to= times= "
+
+/* Each action, and what may stand behind it: KEY= has a number, "*" is anything. */
+static const struct known {
+    const char *word;
+    bool (*act)(struct doing *, const struct action *);
+    const char *parts;
+} words[] = {
+    {"send", do_send, POSTED "n= off= inv= times= "},
+    {"write", do_write, PLACED},
+    {"read", do_read, PLACED "inv "},
+    {"imm", do_imm, POSTED "imm= "},
+    {"writeimm", do_write_imm, PLACED "imm= "},
+    {"fetchadd", do_fetch_add, PLACED "add= mask= "},
+    {"cmpswap", do_cmp_swap, PLACED "cmp= swap= mask= smask= "},
+    {"recv", do_recv, " n= "},
+    {"disc", do_disconnect, ""},
+    {"abort", do_abort, ""},
+    {"error", do_error, ""},
+    {"destroy", do_destroy, " conn "},
+    {"accept", do_accept, ""},
+    {"reject", do_reject, ""},
+    {"connect", do_connect, ""},
+    {"relisten", do_relisten, ""},
+    {"dereg", do_dereg, "*"},
+    {"poll", do_poll, ""},
+    {"fail", do_fail, ""},
+    {"hook", do_hook, "*"},
+};
+
+static bool is_wide(const char *key)
 {
-    static const struct {
-        const char *word;
-        bool (*act)(struct doing *, const struct action *);
-    } words[] = {
-        {"send", do_send},         {"write", do_write},        {"read", do_read},
-        {"imm", do_imm},           {"writeimm", do_write_imm}, {"fetchadd", do_fetch_add},
-        {"cmpswap", do_cmp_swap},  {"recv", do_recv},          {"disc", do_disconnect},
-        {"abort", do_abort},       {"error", do_error},        {"destroy", do_destroy},
-        {"accept", do_accept},     {"reject", do_reject},      {"connect", do_connect},
-        {"relisten", do_relisten}, {"dereg", do_dereg},        {"poll", do_poll},
-        {"fail", do_fail},         {"hook", do_hook},
-    };
-    struct action a = {.cnt = 0};
-    char *save = NULL;
-    a.word = strtok_r(text, ":", &save);
-    for (char *w; a.cnt < ARRAY_LEN(a.part) && (w = strtok_r(NULL, ":", &save)) != NULL;) {
-        a.part[a.cnt++] = w;
-    }
-    for (size_t i = 0; a.word != NULL && i < ARRAY_LEN(words); i++) {
-        if (strcmp(words[i].word, a.word) == 0) {
-            return words[i].act(d, &a) || (d->why[0] != 0 || cannot(d, "no: no such connection"));
+    static const char *const keys[] = {
+        "id=", "to=", "off=", "imm=", "add=", "cmp=", "swap=", "mask=", "smask="};
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        if (strcmp(keys[i], key) == 0) {
+            return true;
         }
     }
-    return cannot(d, "no: unknown action '%.40s'", a.word != NULL ? a.word : "");
+    return false;
+}
+
+static bool part_is_known(struct doing *d, const struct known *k, const char *part)
+{
+    char key[24], word[26];
+    size_t n = strcspn(part, "=");
+    n += part[n] == '=';
+    if (k->parts[0] == '*') {
+        return true;
+    }
+    snprintf(key, sizeof key, "%.*s", (int)min_u64(n, sizeof key - 1), part);
+    snprintf(word, sizeof word, " %s ", key);
+    if (n >= sizeof key || strstr(k->parts, word) == NULL) {
+        return cannot(d, "no: %s: '%.40s' is not understood", k->word, part);
+    }
+    uint64_t max = is_wide(key) ? UINT64_MAX : UINT32_MAX, v;
+    return strchr(key, '=') == NULL || octets_is_number(part + n, max, &v) ||
+           cannot(d, "no: %s: '%.40s': want a number from 0 to %llu", k->word, part,
+                  (unsigned long long)max);
+}
+
+/* Cuts one action up; NULL, and what is wrong with it in d->why. */
+static const struct known *parse(struct doing *d, char *text, struct action *a)
+{
+    const struct known *k = NULL;
+    char *save = NULL;
+    *a = (struct action){.word = strtok_r(text, ":", &save)};
+    for (size_t i = 0; a->word != NULL && i < ARRAY_LEN(words); i++) {
+        k = strcmp(words[i].word, a->word) == 0 ? &words[i] : k;
+    }
+    if (k == NULL) {
+        cannot(d, "no: unknown action '%.40s'", a->word != NULL ? a->word : "");
+        return NULL;
+    }
+    size_t most = k->parts[0] == '*' ? 1 : ARRAY_LEN(a->part);
+    for (char *w; (w = strtok_r(NULL, ":", &save)) != NULL; a->part[a->cnt++] = w) {
+        if (a->cnt == most) {
+            cannot(d, "no: %s: '%.40s' is too much", k->word, w);
+            return NULL;
+        }
+        if (!part_is_known(d, k, w)) {
+            return NULL;
+        }
+    }
+    return k;
+}
+
+static bool each(struct doing *d, const char *actions, bool act)
+{
+    char text[UIW_PRIVATE_MAX + 1], *save = NULL;
+    struct action a;
+    unsigned cnt = 0;
+    d->why[0] = 0;
+    snprintf(text, sizeof text, "%s", actions);
+    for (char *w = strtok_r(text, ", ", &save); w != NULL; w = strtok_r(NULL, ", ", &save)) {
+        const struct known *k = parse(d, w, &a);
+        if (k != NULL && act && !k->act(d, &a) && d->why[0] == 0) {
+            cannot(d, "no: no such connection");
+        }
+        if (d->why[0] != 0) {
+            return false;
+        }
+        cnt++;
+    }
+    return cnt > 0 || cannot(d, "no: no action is named");
 }
 
 bool resp_do(struct resp *r, struct resp_conn *c, const char *actions, char *why, size_t room)
 {
     struct doing d = {.r = r, .c = c, .why = why, .room = room};
-    char text[400], *save = NULL;
-    why[0] = 0;
-    snprintf(text, sizeof text, "%s", actions);
-    for (char *w = strtok_r(text, ", ", &save); w != NULL; w = strtok_r(NULL, ", ", &save)) {
-        run(&d, w);
-        if (why[0] != 0) {
-            return false;
-        }
-    }
-    return true;
+    return each(&d, actions, false) && each(&d, actions, true);
+}
+
+bool resp_do_known(const char *actions, char *why, size_t room)
+{
+    struct doing d = {.why = why, .room = room};
+    return each(&d, actions, false);
 }

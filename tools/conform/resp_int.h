@@ -20,8 +20,12 @@ enum {
     RESP_LINE = 120,
     RESP_DEPTH = 128,
     RESP_RECVS = 1024, /* of a connection */
+    RESP_RECV_SIZE = 65536,
+    RESP_CQE = 65536,
+    RESP_ENTROPY = 20000,
     RESP_ANSWER = 200, /* octets of an answer: every stack carries so much private data */
     RESP_GUARD = 64,
+    RESP_SPEC = 512, /* of a device string */
 };
 
 struct resp_region {
@@ -41,6 +45,7 @@ struct resp_conn {
     uint8_t *recv_mem;
     struct uiw_mr *recv_mr;
     uint32_t recv_size, recv_cnt; /* as posted; slots are used in turn */
+    uint32_t recv_slots;
     bool established, down;
 };
 
@@ -77,6 +82,7 @@ struct resp {
     const struct uiw_conn *asker; /* while a question is answered */
     bool reopen;                  /* the device is to be opened with now.keys */
     bool failed;                  /* because it has failed */
+    char broken[120];             /* why it could not be; the last case never began */
     unsigned reopen_turns;
     unsigned fail_turns; /* then the device fails */
     unsigned lines;
@@ -90,6 +96,7 @@ void resp_log(struct resp *r, const struct resp_conn *c, const char *fmt, ...)
 void resp_reset(struct resp *r);      /* what the last case left */
 void resp_fail(struct resp *r);       /* the device, in a moment; then it is opened anew */
 bool resp_case_begin(struct resp *r); /* as r->now says; false: uiw_error() */
+void resp_spec(const struct resp *r, const char *keys, char spec[RESP_SPEC]);
 bool resp_make_qp(struct resp *r, struct resp_conn *c);
 bool resp_accept(struct resp *r, struct resp_conn *c);
 bool resp_connect(struct resp *r);
@@ -115,5 +122,7 @@ void resp_answer(struct resp *r, const struct uiw_event *ev);
 /* --- resp_do.c --- */
 /* Carries out a list of actions on a connection; false, and what is wrong in why. */
 bool resp_do(struct resp *r, struct resp_conn *c, const char *actions, char *why, size_t room);
+/* Whether every word in it is understood; does nothing. */
+bool resp_do_known(const char *actions, char *why, size_t room);
 
 #endif

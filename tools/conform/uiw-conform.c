@@ -487,6 +487,12 @@ static int player(struct script **v, unsigned cnt)
 
 /* --- the other end --- */
 
+static bool spec_ok(const char *spec)
+{
+    struct devspec d;
+    return devspec_parse(spec, &d) == 0;
+}
+
 static int responder(void)
 {
     const char *spec = opt.device != NULL ? opt.device : getenv("UIW_DEVICE");
@@ -494,8 +500,10 @@ static int responder(void)
     if (spec == NULL) {
         return trouble("responder", "give --device or set UIW_DEVICE");
     }
-    const struct resp_cfg cfg = {
-        .spec = spec, .port = (uint16_t)opt.port, .trace = opt.verbose ? stdout : NULL};
+    const struct resp_cfg cfg = {.spec = spec,
+                                 .spec_ok = spec_ok,
+                                 .port = (uint16_t)opt.port,
+                                 .trace = opt.verbose ? stdout : NULL};
     if (resp_open(&cfg, &r) != 0) {
         return trouble("responder", uiw_error());
     }
