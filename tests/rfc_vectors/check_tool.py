@@ -220,6 +220,29 @@ def check_peers():
     expect(done.returncode == 1 and "does not connect" in done.stdout, f"nobody: {done.stdout}")
 
 
+def check_mss():
+    """What a file sets of the wire is not there for the next one."""
+    own = os.path.join(WORK, "mss")
+    os.makedirs(os.path.join(own, "rfc5040"))
+    for ident, wire in (("M01", "wire mss=500\n"), ("M02", "")):
+        with open(os.path.join(own, "rfc5040", f"{ident}.vec"), "w", encoding="utf-8") as f:
+            f.write(HEAD.format(ident) + f"base\n\nplay\n{wire}connect\n> closed\n")
+    seen = []
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        def take():
+            for _ in range(2):
+                with s.accept()[0] as c:
+                    seen.append(c.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG))
+
+        taker = threading.Thread(target=take, daemon=True)
+        taker.start()
+        done = conform("--base", "--timeout", "3000", "--format", "plain", f"127.0.0.1:{s.getsockname()[1]}",
+                       vectors=own)
+        taker.join(10)
+    expect(done.returncode == 0 and len(seen) == 2 and seen[0] <= 500 < seen[1],
+           f"wire mss: segments of {seen}: {done.stdout}{done.stderr}")
+
+
 def check_wrong_files():
     """What a writer of files may get wrong is named, and where."""
     for n, (line, why) in enumerate((("> terminate 1/1", "'1/1': want LAYER/TYPE/CODE"),
@@ -252,6 +275,7 @@ def main():
         check_usage()
         check_peers()
         check_wrong_files()
+        check_mss()
         check_paths()
         check_cut_names()
         check_all()

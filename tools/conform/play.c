@@ -9,7 +9,7 @@
 #include "play_int.h"
 
 /* The greatest values of `wire`. */
-enum { WIRE_CUT = 65535, WIRE_MSS = 32767, WIRE_MILLION = 1000000 };
+enum { WIRE_CUT = 65535, WIRE_MSS_MIN = 88, WIRE_MSS = 32767, WIRE_MILLION = 1000000 };
 
 /* --- what is said --- */
 
@@ -144,6 +144,9 @@ static bool line_wire(struct play *p, const struct script_line *l)
             return play_wrong(p, l, "want: wire KNOB=N, of cut, isn, dup, loss, reorder and mss");
         }
         uint32_t v = (uint32_t)play_most(p, l, key, 0, knobs[k].max);
+        if (strcmp(key, "mss") == 0 && v > 0 && v < WIRE_MSS_MIN) { /* the kernel's least */
+            return play_wrong(p, l, "mss=%u: want a number from %d", v, WIRE_MSS_MIN);
+        }
         if (strcmp(key, "cut") == 0) {
             tr->cut = v;
         } else if (!p->over && !tr->ops->tune(tr, key, v)) {
@@ -405,6 +408,7 @@ void play_run(const struct play_cfg *cfg, const struct script *s, struct play_ou
             }
         }
         cfg->tr->cut = cut;
+        cfg->tr->ops->tune(cfg->tr, "mss", 0);
         out->ms = play_now(p) - start;
     }
     if (p != NULL) {
