@@ -78,11 +78,21 @@ LINES = (
     ("stream 4294967297", "want: stream 1..8"), ("wire", "want: wire KNOB=N"), ("wire cutt=5", "unknown key"),
     ("wire seg=5", "want: wire KNOB=N"), ("wire cut=4294967297", "cut=4294967297: " + up_to(65535)),
     ("wire dup=1000001", "dup=1000001: " + up_to(1000000)), ("wire isn=4294967296", "isn=4294967296: " + B32),
+    ("wire mss=87", "mss=87: want a number from 88"), ("do", "want: do ACTIONS"), ("!", "'': want an event"),
+    ("! none", "'': want ! none EVENT"), ("! none recvd", "'recvd': want ! none EVENT"),
+    ("! recvd 1", "'recvd': want an event, none"), ("! answer", 'want: ! answer "QUESTION" "ANSWER"'),
+    ('! answer "hello"', 'want: ! answer "QUESTION"'), ("! answer hello ok", 'want: ! answer "QUESTION"'),
+    ("! memory rw", "want: ! memory REGION+OFFSET OCTETS"), ("! refused", "want: ! refused ACTIONS"),
+    ("do send:n=1" + ",send:n=1" * 60, "the question is too long: it has 553 octets, want at most 500"),
     ("wire mss=32768", "mss=32768: " + up_to(32767)), ("check 18446744073709551616 ge 1", "want: check A le B"),
 )
 
 # Of the whole stack only: MPA alone does not look at what is above it.
 DEEP = (
+    ("! refused send:n=1" + ",send:n=1" * 60, "the question is too long: it has 553 octets"),
+    (f'! answer "hello {"x" * 500}" "ok"', "the question is too long: it has 506 octets"),
+    (f'! answer "hello {"x" * 494}" "ok"', "is answered by 'no: 'xxx"),
+    ('! answer "hello" "no"', "'hello' is answered by 'ok uiw"),
     ('< send "x"\n! recv 1\nshould > send limit=600001', "limit=600001: " + up_to(600000)),
     ("should < send qn=4294967297", "qn=4294967297: " + B32),
 )
@@ -179,6 +189,10 @@ def main():
         for lines, why in LINES + (DEEP if program == RUN_PLAY else ()):
             at = 9 if lines.startswith("for ") else 8 + len(lines.splitlines())
             check(program, played("tested recv=8x64\nsetup\n" + lines), at, why)
+    for program in (RUN_MPA, RUN_PLAY):
+        long = "tested pd=" + "00" * 400
+        check(program, played(f"{long}\nsetup"), 7, "the question is too long: it has 808 octets, want at most 500")
+        check(program, played("tested initiator do=" + "x" * 480 + "\naccept"), 8, "the question is too long: it has")
     for case, why in CASES:
         # What concerns nothing but the layers above, MPA alone lets be.
         above = case.startswith(("cq=", "recv=", "do=", "to=", "device=foo", "device=capture"))

@@ -36,10 +36,14 @@ static bool exchange(struct play *p, const char *text, char *answer, size_t room
         play_turn(p);
     }
     p->reached = play_state(p, p->now) != TR_OPENING && play_state(p, p->now) != TR_FAILED;
-    int n = snprintf((char *)f.pd, sizeof f.pd, "%s%s", magic, text);
-    f.pd_len = (uint16_t)n;
-    if (play_state(p, p->now) != TR_OPEN || n < 0 || n > MPA_PD_MAX - 1 ||
-        !play_send(p, out, mpa_frame_pack(&f, out), false)) {
+    size_t n = strlen(text);
+    if (n > PLAY_QUESTION) {
+        return false;
+    }
+    memcpy(f.pd, magic, sizeof magic - 1);
+    memcpy(f.pd + sizeof magic - 1, text, n);
+    f.pd_len = (uint16_t)(sizeof magic - 1 + n);
+    if (play_state(p, p->now) != TR_OPEN || !play_send(p, out, mpa_frame_pack(&f, out), false)) {
         return false;
     }
     for (uint32_t need = MPA_FRAME_HDR; play_need(p, need, until); need = p->now->have + 1) {
@@ -81,16 +85,25 @@ bool play_ask(struct play *p, const char *text, char *answer, size_t room)
 
 /* --- the case --- */
 
-/* The words of a line as the responder is to see them. */
-static void join(const struct script_line *l, char *out, size_t room)
+static bool too_long(struct play *p, const struct script_line *l, size_t n)
 {
-    size_t n = 0;
-    out[0] = 0;
-    for (unsigned i = 0; i < l->cnt && n < room; i++) {
+    return play_wrong(p, l, "the question is too long: it has %zu octets, want at most %d", n,
+                      PLAY_QUESTION);
+}
+
+/* The words of a line from the i-th on, as the responder is to see them, behind what stands in out;
+ * false has said that it is too long. */
+static bool join(struct play *p, const struct script_line *l, unsigned i,
+                 char out[PLAY_QUESTION + 1])
+{
+    size_t n = strlen(out);
+    for (; i < l->cnt; i++) {
         const struct script_arg *a = &l->arg[i];
-        n += (size_t)snprintf(out + n, room - n, " %s%s%s", a->key, a->key[0] != 0 ? "=" : "",
-                              a->val);
+        size_t room = n < PLAY_QUESTION ? PLAY_QUESTION + 1 - n : 0;
+        n += (size_t)snprintf(room > 0 ? out + n : NULL, room, " %s%s%s", a->key,
+                              a->key[0] != 0 ? "=" : "", a->val);
     }
+    return n <= PLAY_QUESTION || too_long(p, l, n);
 }
 
 bool play_tested(struct play *p, const struct script_line *l)
@@ -105,15 +118,9 @@ bool play_tested(struct play *p, const struct script_line *l)
     p->log_next = 0;
     memset(p->seen, 0, sizeof p->seen);
     p->out->log[0] = 0;
-    p->tested[0] = 0;
     p->initiator = l->cnt > 0 && strcmp(l->arg[0].val, "initiator") == 0;
-    struct script_line rest = *l;
-    if (p->initiator) {
-        memmove(rest.arg, rest.arg + 1, (SCRIPT_ARGS - 1) * sizeof *rest.arg);
-        rest.cnt--;
-    }
-    join(&rest, p->tested, sizeof p->tested);
-    return true;
+    strcpy(p->tested, "case");
+    return join(p, l, p->initiator ? 1 : 0, p->tested);
 }
 
 /* Without the responder's protocol: only what happens by itself. */
@@ -149,7 +156,7 @@ static bool await_answers(struct play *p, const struct script_line *l)
 bool play_case(struct play *p, const struct script_line *l)
 {
     struct transport *tr = p->cfg->tr;
-    char text[700], answer[ANSWER], to[ADDRESS_TEXT];
+    char text[PLAY_QUESTION + ADDRESS_TEXT + 6], answer[ANSWER], to[ADDRESS_TEXT];
     if (p->case_sent) {
         return true;
     }
@@ -163,14 +170,17 @@ bool play_case(struct play *p, const struct script_line *l)
     if (!p->cfg->responder) {
         return p->case_sent = plain_case(p, l);
     }
-    int n = snprintf(text, sizeof text, "case%s", p->tested);
+    int n = snprintf(text, sizeof text, "%s", p->tested[0] != 0 ? p->tested : "case");
     if (p->initiator) {
         if (tr->my.ss_family == AF_UNSPEC) { /* the first connection tells which of ours it is */
             play_ask(p, "hello", answer, sizeof answer);
         }
         struct sockaddr_storage my = tr->my;
         address_set_port(&my, tr->my_port);
-        snprintf(text + n, sizeof text - (size_t)n, " to=%s", address_text(&my, to));
+        n += snprintf(text + n, sizeof text - (size_t)n, " to=%s", address_text(&my, to));
+    }
+    if (n > PLAY_QUESTION) {
+        return too_long(p, l, (size_t)n);
     }
     if (!play_ask(p, text, answer, sizeof answer)) {
         /* What the file before this one did to it may be over soon. */
@@ -188,15 +198,20 @@ bool play_case(struct play *p, const struct script_line *l)
 
 bool play_do(struct play *p, const struct script_line *l)
 {
-    char text[500], answer[ANSWER];
+    char text[PLAY_QUESTION + 1], answer[ANSWER];
+    if (l->cnt == 0) {
+        return play_wrong(p, l, "want: do ACTIONS");
+    }
     if (!p->cfg->responder) {
         return play_skip(p, l, "the tested end cannot be told what to do");
     }
     if (!play_case(p, l)) {
         return false;
     }
-    int n = snprintf(text, sizeof text, "do %u", p->now_no);
-    join(l, text + n, sizeof text - (size_t)n);
+    snprintf(text, sizeof text, "do %u", p->now_no);
+    if (!join(p, l, 0, text)) {
+        return false;
+    }
     if (!play_ask(p, text, answer, sizeof answer)) {
         return play_fail(p, l, "the responder does not answer");
     }
@@ -412,9 +427,9 @@ static bool want_memory(struct play *p, const struct script_line *l)
     uint32_t n;
     int split = where != NULL ? (int)strcspn(where, "+") : 0;
     uint64_t off = 0;
-    if (where == NULL || !play_octets(p, l, 2, p->want, &n) ||
+    if (!play_octets(p, l, 2, p->want, &n) || split > 15 ||
         (where[split] != 0 && !play_eval(p, where + split, false, &off))) {
-        return play_fail(p, l, "want: ! memory REGION+OFFSET OCTETS");
+        return play_wrong(p, l, "want: ! memory REGION+OFFSET OCTETS");
     }
     for (uint32_t at = 0; at < n; at += PIECE) {
         uint32_t k = min_u32(n - at, PIECE);
@@ -437,7 +452,11 @@ static bool want_memory(struct play *p, const struct script_line *l)
 static bool want_answer(struct play *p, const struct script_line *l)
 {
     char answer[ANSWER];
-    if (l->cnt < 3 || !play_ask(p, l->arg[1].val, answer, sizeof answer)) {
+    size_t n = strlen(l->arg[1].val);
+    if (n > PLAY_QUESTION) {
+        return too_long(p, l, n);
+    }
+    if (!play_ask(p, l->arg[1].val, answer, sizeof answer)) {
         return play_fail(p, l, "the responder does not answer");
     }
     if (strncmp(answer, "cannot", 6) == 0) {
@@ -451,12 +470,11 @@ static bool want_answer(struct play *p, const struct script_line *l)
 /* ! refused ACTIONS: the API must not take them. */
 static bool want_refused(struct play *p, const struct script_line *l)
 {
-    char text[500], answer[ANSWER];
-    struct script_line rest = *l;
-    memmove(rest.arg, rest.arg + 1, (SCRIPT_ARGS - 1) * sizeof *rest.arg);
-    rest.cnt--;
-    int n = snprintf(text, sizeof text, "do %u", p->now_no);
-    join(&rest, text + n, sizeof text - (size_t)n);
+    char text[PLAY_QUESTION + 1], answer[ANSWER];
+    snprintf(text, sizeof text, "do %u", p->now_no);
+    if (!join(p, l, 1, text)) {
+        return false;
+    }
     if (!play_ask(p, text, answer, sizeof answer)) {
         return play_fail(p, l, "the responder does not answer");
     }
@@ -465,16 +483,48 @@ static bool want_refused(struct play *p, const struct script_line *l)
            play_fail(p, l, "'%s' was not refused", text);
 }
 
+/* What stands behind `!`, whoever can tell of it. */
+static bool event_line_ok(struct play *p, const struct script_line *l)
+{
+    static const char *const events[] = {"request", "established", "rejected", "failed",
+                                         "down",    "recv",        "done",     "flushed",
+                                         "error",   "async",       "woken"};
+    const char *what = l->cnt > 0 ? l->arg[0].val : "";
+    bool none = strcmp(what, "none") == 0;
+    if (strcmp(what, "memory") == 0) {
+        return script_plain(l, 2) != NULL ||
+               play_wrong(p, l, "want: ! memory REGION+OFFSET OCTETS");
+    }
+    if (strcmp(what, "refused") == 0) {
+        return l->cnt > 1 || play_wrong(p, l, "want: ! refused ACTIONS");
+    }
+    if (strcmp(what, "answer") == 0) {
+        return (l->cnt == 3 && l->arg[1].quoted && l->arg[2].quoted) ||
+               play_wrong(p, l, "want: ! answer \"QUESTION\" \"ANSWER\"");
+    }
+    what = !none ? what : l->cnt > 1 ? l->arg[1].val : "";
+    for (size_t i = 0; i < ARRAY_LEN(events); i++) {
+        if (strcmp(events[i], what) == 0) {
+            return true;
+        }
+    }
+    return play_wrong(p, l, "'%s': want %s", what,
+                      none ? "! none EVENT" : "an event, none, memory, refused or answer");
+}
+
 bool play_event(struct play *p, const struct script_line *l)
 {
+    if (!event_line_ok(p, l)) {
+        return false;
+    }
     if (!p->cfg->responder) {
         return true; /* nobody shows them */
     }
     if (p->cfg->above != NULL && !p->cfg->above->sees(p->cfg->above->arg, p, l)) {
         return true;
     }
-    if (l->cnt == 0 || !play_case(p, l)) {
-        return l->cnt > 0 || play_fail(p, l, "nothing follows");
+    if (!play_case(p, l)) {
+        return false;
     }
     if (strcmp(l->arg[0].val, "memory") == 0) {
         return want_memory(p, l);
@@ -485,5 +535,5 @@ bool play_event(struct play *p, const struct script_line *l)
     if (strcmp(l->arg[0].val, "answer") == 0) {
         return want_answer(p, l);
     }
-    return strcmp(l->arg[0].val, "none") == 0 && l->cnt > 1 ? want_none(p, l) : want_event(p, l);
+    return strcmp(l->arg[0].val, "none") == 0 ? want_none(p, l) : want_event(p, l);
 }

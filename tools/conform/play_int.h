@@ -29,6 +29,7 @@ enum {
     PLAY_MESSAGE = 1 << 21, /* octets of a message at most */
     PLAY_ULPDU = 65536,
     PLAY_FPDU = 67000,
+    PLAY_QUESTION = 500, /* octets of one at most: private data that has room for its word */
 };
 
 struct play_region {
@@ -97,7 +98,7 @@ struct play {
     bool reached;   /* the last question found somebody who took the TCP connection */
     bool initiator; /* the tested end is */
     bool moved;     /* something came in the last turn */
-    char tested[500];
+    char tested[PLAY_QUESTION + 1];
     char dirt[120];    /* what was wrong with an FPDU that did its work all the same */
     unsigned log_next; /* lines of the responder's log that were fetched */
     struct play_seen seen[PLAY_WORDS];
