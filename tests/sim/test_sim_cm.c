@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Connections seen from the program: every way to begin and to end one. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -368,6 +369,93 @@ static void test_listen_errors(void **state)
     sim_close(&s);
 }
 
+enum { CALLERS = 12, PLACES = 3 };
+
+struct crowd {
+    struct uiw_event_channel *calls, *hears;
+    struct uiw_listener *listener;
+    struct uiw_qp *qp[CALLERS];
+    struct uiw_conn *conn[CALLERS];
+    unsigned came[CALLERS], rejected;
+};
+
+static struct uiw_event_channel *crowd_channel(struct uiw_device *dev)
+{
+    struct uiw_event_channel *ch;
+    assert_int_equal(uiw_event_channel_create(dev, &ch), 0);
+    fcntl(uiw_event_channel_fd(ch), F_SETFL, O_NONBLOCK);
+    return ch;
+}
+
+/* Each says who it is. */
+static void crowd_call(struct sim *s, struct crowd *c)
+{
+    struct sim_side *a = &s->side[0];
+    struct uiw_qp_attr attr = {
+        .send_cq = a->cq, .recv_cq = a->cq, .max_send_wr = 1, .max_recv_wr = 1};
+    struct sockaddr_storage to = test_addr("198.18.0.2", 7999);
+    for (uint8_t i = 0; i < CALLERS; i++) {
+        struct uiw_conn_param p = {.private_data = &i, .private_len = 1};
+        assert_int_equal(uiw_qp_create(a->pd, &attr, &c->qp[i]), 0);
+        assert_int_equal(uiw_connect(c->calls, c->qp[i], (struct sockaddr *)&to, &p, &c->conn[i]),
+                         0);
+    }
+}
+
+/* What can be fetched now, without a turn of the loop between; all of it is rejected. */
+static unsigned crowd_fetch(struct crowd *c)
+{
+    struct uiw_event ev;
+    unsigned n = 0;
+    for (; uiw_event_get(c->hears, &ev) == 0; n++) {
+        assert_int_equal(ev.type, UIW_EVENT_CONNECT_REQUEST);
+        assert_int_equal(ev.private_len, 1);
+        c->came[ev.private_data[0]]++;
+        assert_int_equal(uiw_reject(ev.conn, NULL, 0), 0);
+        assert_int_equal(uiw_conn_destroy(ev.conn), 0);
+    }
+    while (uiw_event_get(c->calls, &ev) == 0) {
+        assert_int_equal(ev.type, UIW_EVENT_REJECTED);
+        c->rejected++;
+    }
+    return n;
+}
+
+/* No more connections than the backlog are held for a program that does not fetch them; those beyond wait
+ * below, and are taken when there is room.
+ * proves: RDMAP-5040-8.1.2-03 */
+static void test_backlog(void **state)
+{
+    (void)state;
+    struct sim s;
+    struct crowd c = {.rejected = 0};
+    struct sockaddr_storage any = test_addr("198.18.0.2", 7999);
+    sim_open(&s, sim_seed(), "mtu=1500");
+    c.calls = crowd_channel(s.side[0].dev);
+    c.hears = crowd_channel(s.side[1].dev);
+    assert_int_equal(uiw_listen(c.hears, (struct sockaddr *)&any, PLACES, NULL, &c.listener), 0);
+    crowd_call(&s, &c);
+    uint64_t end = s.ms + 1000;
+    while (s.ms < end) {
+        sim_step(&s);
+    }
+    assert_int_equal(crowd_fetch(&c), PLACES);
+    for (end = s.ms + 60000; c.rejected < CALLERS && s.ms < end;) {
+        sim_step(&s);
+        assert_true(crowd_fetch(&c) <= PLACES);
+    }
+    assert_int_equal(c.rejected, CALLERS);
+    for (unsigned i = 0; i < CALLERS; i++) {
+        assert_int_equal(c.came[i], 1);
+        assert_int_equal(uiw_conn_destroy(c.conn[i]), 0);
+        assert_int_equal(uiw_qp_destroy(c.qp[i]), 0);
+    }
+    assert_int_equal(uiw_listener_destroy(c.listener), 0);
+    assert_int_equal(uiw_event_channel_destroy(c.calls), 0);
+    assert_int_equal(uiw_event_channel_destroy(c.hears), 0);
+    sim_close(&s);
+}
+
 /* The stream cut at every octet, from its first on: the set-up frames and FPDUs of every kind.
  * proves: MPA-5044-6-02 */
 static void test_cut_at_every_octet(void **state)
@@ -458,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_ends_in_any_order),
         cmocka_unit_test(test_destroy_early),
         cmocka_unit_test(test_listen_errors),
+        cmocka_unit_test(test_backlog),
         cmocka_unit_test(test_cut_at_every_octet),
         cmocka_unit_test(test_same_port_again_at_once),
         cmocka_unit_test(test_dead_peer),
