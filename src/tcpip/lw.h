@@ -114,6 +114,7 @@ struct lw_stream {
     bool gone;         /* lwIP has freed the pcb, and may say why in a moment */
     bool settled;      /* the pcb's MSS is our virtual one */
     uint16_t peer_mss; /* as the peer said, before that */
+    uint16_t path_mtu; /* as a router said; 0: none did */
     bool orphan;       /* closed by its owner: only delivers what is queued */
     bool want_room;
     uint64_t deadline; /* while timed */
@@ -177,6 +178,9 @@ static inline struct lw_stream *lw_stream_of(struct net_stream *s)
 err_t lw_netif_init(struct netif *nif);
 void lw_input(struct lw_net *net, struct frame *f);
 bool lw_transmit(struct lw_net *net); /* net->tx; false: no room now */
+
+/* lw_pmtu.c: anything but TCP; looks whether a router tells that a packet of ours was too big */
+void lw_pmtu_input(struct lw_net *net, const struct frame *f);
 
 /* lw_late.c */
 bool lw_late_keep(struct lw_net *net); /* net->tx, which has no payload. False: it is lost */

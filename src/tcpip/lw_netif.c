@@ -115,7 +115,11 @@ void lw_input(struct lw_net *net, struct frame *f)
     if (net->capture != NULL && f->len > 0) { /* else it was of another VLAN */
         capture_received(net->capture, f);
     }
-    if (!wanted(net, f, &t, &is_tcp)) {
+    bool ours = wanted(net, f, &t, &is_tcp);
+    if (!is_tcp) {
+        lw_pmtu_input(net, f);
+    }
+    if (!ours) {
         net->rx_other++;
         free_frames(f);
         return;
@@ -181,6 +185,7 @@ static void put_tcp(struct lw_net *net, const struct pbuf *p, const struct vnet_
         vnet_clamp_mss(head, t, (uint16_t)lw_mss(net, t->v6));
     }
     if (!net->link->memory) {
+        vnet_dont_fragment(head, t);
         uint32_t whole = net->link->mtu - (t->pay - VNET_ETH);
         uint32_t gso = t->end - t->pay > LW_SEG_MIN ? segment_of(net, head, t) : 0;
         vnet_offload(head, t, gso != 0 ? gso : whole, &net->tx.vh);

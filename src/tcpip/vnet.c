@@ -119,6 +119,16 @@ void vnet_put_ip_sum(uint8_t *f, const struct vnet_tcp *t)
     }
 }
 
+void vnet_dont_fragment(uint8_t *f, const struct vnet_tcp *t)
+{
+    uint8_t *flags = f + VNET_ETH + 6, *sum = f + VNET_ETH + 10;
+    if (!t->v6 && (*flags & 0x40) == 0) {
+        *flags |= 0x40;
+        uint32_t s = get_be16(sum) + (0xffffu - 0x4000); /* RFC 1624 */
+        put_be16(sum, s + (s >> 16));
+    }
+}
+
 void vnet_put_sums(uint8_t *f, const struct vnet_tcp *t)
 {
     vnet_put_ip_sum(f, t);

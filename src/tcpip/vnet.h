@@ -62,6 +62,9 @@ void vnet_put_length(uint8_t *f, const struct vnet_tcp *t);
 /* Writes the checksum of IPv4's header; IPv6 has none. */
 void vnet_put_ip_sum(uint8_t *f, const struct vnet_tcp *t);
 
+/* Routers are not to cut the packet, if it is IPv4, but to tell us (RFC 1191 sec 3). */
+void vnet_dont_fragment(uint8_t *f, const struct vnet_tcp *t);
+
 /* Writes the checksums of TCP and, for IPv4, of IP into a whole frame. */
 void vnet_put_sums(uint8_t *f, const struct vnet_tcp *t);
 
