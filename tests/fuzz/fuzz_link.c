@@ -258,22 +258,6 @@ static void garbage(struct fuzz *f)
     }
 }
 
-/* Any octets in a frame of a kind that the net looks into. */
-static void raw_frame(struct fuzz *f)
-{
-    static const uint16_t types[] = {VNET_TYPE_IP4, VNET_TYPE_IP6, VNET_TYPE_ARP, VNET_TYPE_VLAN};
-    uint8_t frame[FRAME] = {0};
-    unsigned how = fuzz_u8(f);
-    uint32_t n = eth(frame, types[how % 4], (how & 4) != 0);
-    struct span s = fuzz_octets(f, fuzz_u8(f));
-    memcpy(frame + n, s.p, s.n);
-    n += s.n;
-    if ((how & 8) != 0) {
-        n += fuzz_u16(f) % (FRAME - n);
-    }
-    post(frame, n);
-}
-
 static uint32_t ip_header(uint8_t *frame, bool v6, uint32_t tcp_len)
 {
     uint32_t n = eth(frame, v6 ? VNET_TYPE_IP6 : VNET_TYPE_IP4, false);
@@ -294,6 +278,58 @@ static uint32_t ip_header(uint8_t *frame, bool v6, uint32_t tcp_len)
     inet_pton(AF_INET, "198.18.0.1", ip + 12);
     inet_pton(AF_INET, "198.18.0.2", ip + 16);
     return n + VNET_IP4;
+}
+
+/* A router's word that a packet was too big: one of the net's, with changes, or any octets. */
+static void too_big(struct fuzz *f, unsigned how)
+{
+    bool v6 = (how & 1) != 0;
+    uint8_t frame[VNET_ETH + 2 * VNET_IP6 + 8 + 256] = {0};
+    uint32_t quoted = fuzz_u8(f), mtu = fuzz_u16(f) % 2048;
+    uint32_t n = ip_header(frame, v6, 8 + quoted), inner = v6 ? VNET_IP6 : VNET_IP4;
+    uint8_t *ip = frame + VNET_ETH, *icmp = frame + n, *q = icmp + 8;
+    ip[v6 ? 6 : 9] = v6 ? 58 : 1;
+    icmp[0] = v6 ? 2 : 3;
+    icmp[1] = v6 ? 0 : 4;
+    put_be16(icmp + 6, mtu);
+    memcpy(q, ip, inner);
+    memcpy(q + (v6 ? 8 : 12), ip + (v6 ? 24 : 16), v6 ? 16 : 4);
+    memcpy(q + (v6 ? 24 : 16), ip + (v6 ? 8 : 12), v6 ? 16 : 4);
+    q[v6 ? 6 : 9] = 6;
+    put_be16(q + (v6 ? 4 : 2), 2000);
+    put_be16(q + inner, PORT);
+    put_be16(q + inner + 2, w.port);
+    put_be32(q + inner + 4, w.their_seq - 1);
+    struct span changes = fuzz_octets(f, fuzz_u8(f) % 8);
+    memcpy(q + (how >> 6) * 8, changes.p, changes.n);
+    struct vnet_tcp t = {.l4 = n, .v6 = v6};
+    vnet_put_ip_sum(frame, &t);
+    uint8_t rest[4] = {0, 0, 0, 58};
+    put_be16(rest, 8 + quoted);
+    uint64_t sum = v6 ? vnet_sum(vnet_sum(0, ip + 8, 32), rest, sizeof rest) : 0;
+    uint16_t end = vnet_sum_end(vnet_sum(sum, icmp, 8 + quoted));
+    memcpy(icmp + 2, &end, sizeof end);
+    post(frame, n + 8 + quoted);
+}
+
+/* Any octets in a frame of a kind that the net looks into. */
+static void raw_frame(struct fuzz *f)
+{
+    static const uint16_t types[] = {VNET_TYPE_IP4, VNET_TYPE_IP6, VNET_TYPE_ARP, VNET_TYPE_VLAN};
+    uint8_t frame[FRAME] = {0};
+    unsigned how = fuzz_u8(f);
+    if ((how & 0x30) == 0x30) {
+        too_big(f, how);
+        return;
+    }
+    uint32_t n = eth(frame, types[how % 4], (how & 4) != 0);
+    struct span s = fuzz_octets(f, fuzz_u8(f));
+    memcpy(frame + n, s.p, s.n);
+    n += s.n;
+    if ((how & 8) != 0) {
+        n += fuzz_u16(f) % (FRAME - n);
+    }
+    post(frame, n);
 }
 
 struct tcp {
