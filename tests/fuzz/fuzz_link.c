@@ -251,7 +251,9 @@ static void garbage(struct fuzz *f)
     unsigned at = fuzz_u8(f), how = fuzz_u8(f);
     uint64_t v = fuzz_u64(f);
     switch (how % 4) {
-    case 0: atomic_store(&way->posted[at % SHM_SLOTS], v); break;
+    case 0: /* what the net itself posts is read here, in look() */
+        atomic_store(&to_net()->posted[at % SHM_SLOTS], v);
+        break;
     case 1: atomic_store(&way->returned[at % SHM_SLOTS], v); break;
     case 2: atomic_store(&way->sleeping, (uint32_t)v); break;
     default: atomic_store(&way->blocked, (uint32_t)v); break;
