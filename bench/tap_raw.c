@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* What two TAPs on a bridge take of this machine, without any stack: a process writes frames of 64 KB that
+ * are to be cut at MTU 1500, another one reads them, and neither looks at them. No stack over TAP is faster.
+ *   tap_raw TAP TAP SECONDS
+ * Prints one JSON object: gbit and cpu_ms_per_gb (both ends), of payload. */
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tcpip/vnet.h"
+
+enum {
+    HEAD = VNET_ETH + VNET_IP4 + VNET_TCP,
+    SEGMENT = 1460,
+    PAYLOAD = 44 * SEGMENT,
+    ON_WAY = 8,       /* frames: as much as uiw has on its way between two TAPs of one host */
+    BUFFER = 1 << 20, /* what is sent, as RDMA Writes of 1 MB have it */
+};
+
+static struct shared {
+    atomic_ullong received;
+    atomic_bool over;
+    double cpu; /* of the reader */
+} * shared;
+
+static const uint8_t mac[2][6] = {{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}};
+
+static void die(const char *what)
+{
+    perror(what);
+    exit(1);
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static double cpu(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+}
+
+static int open_tap(const char *name)
+{
+    struct ifreq rq = {.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
+    int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+    int len = sizeof(struct virtio_net_hdr);
+    snprintf(rq.ifr_name, sizeof rq.ifr_name, "%s", name);
+    if (fd < 0 || ioctl(fd, TUNSETIFF, &rq) != 0 || ioctl(fd, TUNSETVNETHDRSZ, &len) != 0 ||
+        ioctl(fd, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6) != 0) {
+        die(name);
+    }
+    return fd;
+}
+
+/* One frame from that end, so that the bridge knows where it is. */
+static void introduce(int fd, int end)
+{
+    uint8_t f[sizeof(struct virtio_net_hdr) + 60] = {0}, *eth = f + sizeof(struct virtio_net_hdr);
+    memset(eth, 0xff, 6);
+    memcpy(eth + 6, mac[end], 6);
+    put_be16(eth + 12, 0x88b5); /* for experiments (IEEE 802 sec 9.2.3) */
+    if (write(fd, f, sizeof f) != (ssize_t)sizeof f) {
+        die("tap_raw: write");
+    }
+}
+
+static void headers(uint8_t f[HEAD], struct virtio_net_hdr *vh)
+{
+    struct vnet_tcp t = {.l4 = VNET_ETH + VNET_IP4, .pay = HEAD, .end = HEAD + PAYLOAD};
+    static const uint8_t ip[VNET_IP4] = {0x45, [8] = 64, 6, [12] = 198, 18, 0, 1, 198, 18, 0, 2};
+    memcpy(f, mac[1], 6);
+    memcpy(f + 6, mac[0], 6);
+    put_be16(f + 12, VNET_TYPE_IP4);
+    memcpy(f + VNET_ETH, ip, sizeof ip);
+    f[t.l4 + 12] = VNET_TCP / 4 << 4;
+    f[t.l4 + 13] = VNET_ACK;
+    vnet_put_length(f, &t);
+    vnet_put_ip_sum(f, &t);
+    vnet_offload(f, &t, SEGMENT, vh);
+}
+
+static void reader(int fd)
+{
+    static uint8_t frame[sizeof(struct virtio_net_hdr) + 65536];
+    while (!atomic_load(&shared->over)) {
+        ssize_t n = read(fd, frame, sizeof frame);
+        if (n > PAYLOAD) {
+            atomic_fetch_add(&shared->received, 1);
+        }
+    }
+    shared->cpu = cpu();
+}
+
+static unsigned long long writer(int fd, double until)
+{
+    uint8_t head[HEAD] = {0};
+    struct virtio_net_hdr vh = {0};
+    uint8_t *data = malloc(BUFFER);
+    unsigned long long sent = 0;
+    uint32_t at = 0;
+    if (data == NULL) {
+        die("tap_raw");
+    }
+    memset(data, 7, BUFFER);
+    headers(head, &vh);
+    while (now() < until) {
+        struct iovec v[3] = {{&vh, sizeof vh}, {head, HEAD}, {data + at, PAYLOAD}};
+        if (writev(fd, v, 3) > 0) {
+            sent++;
+        }
+        at = at + 2 * PAYLOAD > BUFFER ? 0 : at + PAYLOAD;
+        while (sent - atomic_load(&shared->received) >= ON_WAY && now() < until) {
+            sched_yield();
+        }
+    }
+    free(data);
+    return sent;
+}
+
+int main(int argc, char **argv)
+{
+    int seconds = argc == 4 ? atoi(argv[3]) : 0;
+    if (seconds < 1 || seconds > 60) {
+        fputs("usage: tap_raw TAP TAP SECONDS (1..60)\n", stderr);
+        return 2;
+    }
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int from = open_tap(argv[1]), to = open_tap(argv[2]);
+    if (shared == MAP_FAILED) {
+        die("tap_raw: mmap");
+    }
+    introduce(from, 0);
+    introduce(to, 1);
+    pid_t child = fork();
+    if (child == 0) {
+        reader(to);
+        return 0;
+    }
+    double begin = now(), mine = cpu();
+    writer(from, begin + seconds);
+    double took = now() - begin;
+    mine = cpu() - mine;
+    double gb = (double)atomic_load(&shared->received) * PAYLOAD * 1e-9;
+    atomic_store(&shared->over, true);
+    introduce(from, 0); /* wakes the reader */
+    int status;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0 || gb <= 0) {
+        fputs("tap_raw: nothing arrived; are both TAPs up and on one bridge?\n", stderr);
+        return 1;
+    }
+    printf("{\"gbit\": %.3f, \"cpu_ms_per_gb\": %.1f}\n", 8 * gb / took,
+           1000 * (mine + shared->cpu) / gb);
+    return 0;
+}
