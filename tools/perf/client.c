@@ -92,7 +92,7 @@ static void get_result(const struct wire_msg *msg, struct perf_result *r)
     *r = (struct perf_result){
         .messages = msg->word[RESULT_MESSAGES],
         .ns = msg->word[RESULT_NS],
-        .peak = (double)msg->word[RESULT_PEAK],
+        .peak = (double)msg->word[RESULT_PEAK] / 1e6,
         .cpu_ns = msg->word[RESULT_CPU_NS],
         .sent = msg->word[RESULT_SENT],
         .received = msg->word[RESULT_RECEIVED],

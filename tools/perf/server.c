@@ -59,7 +59,7 @@ static bool send_result(struct session *s, const struct perf_result *r)
 
     msg.word[RESULT_MESSAGES] = r->messages;
     msg.word[RESULT_NS] = r->ns;
-    msg.word[RESULT_PEAK] = (uint64_t)r->peak;
+    msg.word[RESULT_PEAK] = (uint64_t)(r->peak * 1e6 + 0.5);
     msg.word[RESULT_CPU_NS] = r->cpu_ns;
     msg.word[RESULT_SENT] = r->sent;
     msg.word[RESULT_RECEIVED] = r->received;

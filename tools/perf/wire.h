@@ -16,7 +16,7 @@
 #include "perf.h"
 
 enum {
-    WIRE_VERSION = 1,
+    WIRE_VERSION = 2,
     WIRE_WORDS = 16,
     WIRE_MSG = 8 + 8 * WIRE_WORDS + PERF_TEXT,
     WIRE_GREETING = 40,
@@ -58,7 +58,7 @@ enum wire_run { RUN_SIZE, RUN_COUNT, RUN_DURATION, RUN_WARMUP };
 enum wire_result {
     RESULT_MESSAGES,
     RESULT_NS,
-    RESULT_PEAK,
+    RESULT_PEAK, /* in 10^6 s: of large messages less than one may arrive in a second */
     RESULT_CPU_NS,
     RESULT_SENT,
     RESULT_RECEIVED,
