@@ -106,7 +106,21 @@ def mixed(packets, rnd):
     return reorder(duplicate(overlap(split(packets, rnd), rnd), rnd), rnd)
 
 
-LOSSLESS = (split, merge, reorder, duplicate, overlap, mixed)
+def without_sums(packets, _rnd):
+    """A link that sums nothing up. One in 65536 segments has the right sum all the same."""
+    return [dict(p) if i in (4, 5) else dict(p, sum=0) for i, p in enumerate(packets)]
+
+
+def with_wrong_sums(packets, rnd):
+    """A sender that leaves anything in the field, and is right by chance once."""
+    out, sent = [], {}
+    for p in split(packets, rnd):
+        sent[key(p)] = sent.get(key(p), 0) + 1
+        out.append(dict(p) if sent[key(p)] == 20 else dict(p, sum=0xbeef))
+    return out
+
+
+LOSSLESS = (split, merge, reorder, duplicate, overlap, mixed, without_sums, with_wrong_sums)
 
 
 # --- something is lost ---

@@ -91,7 +91,8 @@ def tcp_segment(p):
         pseudo = p["src"] + p["dst"] + struct.pack("!IBBH", len(seg), 0, 0, 6)
     else:
         pseudo = p["src"] + p["dst"] + struct.pack("!xBH", 6, len(seg))
-    return seg[:16] + struct.pack("!H", checksum(pseudo + seg)) + seg[18:]
+    right = checksum(pseudo + seg)
+    return seg[:16] + struct.pack("!H", p.get("sum", right)) + seg[18:]
 
 
 EXT = {"hop": (0, bytes([6, 0, 1, 4, 0, 0, 0, 0])), "dst": (60, bytes([6, 0, 1, 4, 0, 0, 0, 0])),

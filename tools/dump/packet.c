@@ -132,7 +132,7 @@ static uint64_t pseudo(const struct packet *pk, uint32_t tcp_len)
 }
 
 /* A sender with checksum offload leaves the sum of the pseudo header in the field, with a length of
- * the whole or, before segmentation offload, of nothing. */
+ * the whole or, before segmentation offload, of nothing. A link in memory leaves the field empty. */
 static enum packet_sum check_sum(const struct packet *pk, const struct rest *tcp)
 {
     if (tcp->cap < tcp->len) {
@@ -144,7 +144,7 @@ static enum packet_sum check_sum(const struct packet *pk, const struct rest *tcp
     }
     uint16_t field;
     memcpy(&field, tcp->p + 16, sizeof field);
-    bool offload = field == fold(head) || field == fold(pseudo(pk, 0));
+    bool offload = field == 0 || field == fold(head) || field == fold(pseudo(pk, 0));
     return offload ? SUM_OFFLOAD : SUM_BAD;
 }
 
