@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What two TAPs on a bridge take of this machine, without any stack: a process writes frames of 64 KB that
  * are to be cut at MTU 1500, another one reads them, and neither looks at them. No stack over TAP is faster.
- *   tap_raw TAP TAP SECONDS
+ *   tap_raw TAP TAP SECONDS [CHUNKS]
+ * CHUNKS: what is sent is copied first, FPDU by FPDU, into so many chunks of 64 KB in turn, as a stack has to
+ * that puts headers between and keeps all until it is acknowledged.
  * Prints one JSON object: gbit and cpu_ms_per_gb (both ends), of payload. */
 #include <fcntl.h>
 #include <linux/if_tun.h>
@@ -26,6 +28,7 @@ enum {
     PAYLOAD = 44 * SEGMENT,
     ON_WAY = 8,       /* frames: as much as uiw has on its way between two TAPs of one host */
     BUFFER = 1 << 20, /* what is sent, as RDMA Writes of 1 MB have it */
+    CHUNK = 64 << 10,
 };
 
 static struct shared {
@@ -109,20 +112,39 @@ static void reader(int fd)
     shared->cpu = cpu();
 }
 
-static unsigned long long writer(int fd, double until)
+static uint8_t *memory(size_t n)
+{
+    uint8_t *p = malloc(n);
+    if (p == NULL) {
+        die("tap_raw");
+    }
+    memset(p, 7, n);
+    return p;
+}
+
+/* The payload at from, or its copy. */
+static uint8_t *payload(uint8_t *from, uint8_t *chunk)
+{
+    if (chunk == NULL) {
+        return from;
+    }
+    for (uint32_t i = 0; i < PAYLOAD; i += SEGMENT) {
+        memcpy(chunk + i, from + i, SEGMENT);
+    }
+    return chunk;
+}
+
+static void writer(int fd, double until, unsigned chunks)
 {
     uint8_t head[HEAD] = {0};
     struct virtio_net_hdr vh = {0};
-    uint8_t *data = malloc(BUFFER);
+    uint8_t *data = memory(BUFFER), *chunk = memory((size_t)CHUNK * (chunks + 1));
     unsigned long long sent = 0;
     uint32_t at = 0;
-    if (data == NULL) {
-        die("tap_raw");
-    }
-    memset(data, 7, BUFFER);
     headers(head, &vh);
     while (now() < until) {
-        struct iovec v[3] = {{&vh, sizeof vh}, {head, HEAD}, {data + at, PAYLOAD}};
+        uint8_t *to = chunks > 0 ? chunk + sent % chunks * CHUNK : NULL;
+        struct iovec v[3] = {{&vh, sizeof vh}, {head, HEAD}, {payload(data + at, to), PAYLOAD}};
         if (writev(fd, v, 3) > 0) {
             sent++;
         }
@@ -132,14 +154,14 @@ static unsigned long long writer(int fd, double until)
         }
     }
     free(data);
-    return sent;
+    free(chunk);
 }
 
 int main(int argc, char **argv)
 {
-    int seconds = argc == 4 ? atoi(argv[3]) : 0;
-    if (seconds < 1 || seconds > 60) {
-        fputs("usage: tap_raw TAP TAP SECONDS (1..60)\n", stderr);
+    int seconds = argc >= 4 ? atoi(argv[3]) : 0, chunks = argc == 5 ? atoi(argv[4]) : 0;
+    if (argc > 5 || seconds < 1 || seconds > 60 || chunks < 0 || chunks > 1024) {
+        fputs("usage: tap_raw TAP TAP SECONDS [CHUNKS] (1..60, 0..1024)\n", stderr);
         return 2;
     }
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -155,7 +177,7 @@ int main(int argc, char **argv)
         return 0;
     }
     double begin = now(), mine = cpu();
-    writer(from, begin + seconds);
+    writer(from, begin + seconds, (unsigned)chunks);
     double took = now() - begin;
     mine = cpu() - mine;
     double gb = (double)atomic_load(&shared->received) * PAYLOAD * 1e-9;
