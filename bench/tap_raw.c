@@ -9,11 +9,13 @@
 #include <linux/if_tun.h>
 #include <net/if.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -33,6 +35,7 @@ enum {
 
 static struct shared {
     atomic_ullong received;
+    atomic_bool there; /* the bridge lets frames through, and has seen the reader's */
     atomic_bool over;
     double cpu; /* of the reader */
 } * shared;
@@ -107,6 +110,9 @@ static void reader(int fd)
         ssize_t n = read(fd, frame, sizeof frame);
         if (n > PAYLOAD) {
             atomic_fetch_add(&shared->received, 1);
+        } else if (!atomic_load(&shared->there)) {
+            introduce(fd, 1);
+            atomic_store(&shared->there, true);
         }
     }
     shared->cpu = cpu();
@@ -169,12 +175,18 @@ int main(int argc, char **argv)
     if (shared == MAP_FAILED) {
         die("tap_raw: mmap");
     }
-    introduce(from, 0);
-    introduce(to, 1);
-    pid_t child = fork();
+    pid_t parent = getpid(), child = fork();
     if (child == 0) {
-        reader(to);
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* it may wait for a frame for ever */
+        if (getppid() == parent) {
+            reader(to);
+        }
         return 0;
+    }
+    /* A bridge takes a moment to find that a TAP has somebody behind it. */
+    for (unsigned i = 0; i < 3000 && !atomic_load(&shared->there); i++) {
+        introduce(from, 0);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     double begin = now(), mine = cpu();
     writer(from, begin + seconds, (unsigned)chunks);
