@@ -173,8 +173,24 @@ def check_cut_names():
         expect(why in done.stdout, f"{why}: {done.stdout}")
 
 
+LIES = {
+    "log without end": {"log": b"ok" + 20 * b"\nnothing"},
+    "escapes": {"hello": b"ok \x1b[2J\x01\xff", "case": b"no: \x1b]0;x\x07\nskip rfc5040 X01\x00"},
+}
+
+
+def lie(c, answers):
+    """Answers a question, or an MPA Request of the test by an accepting Reply."""
+    asked = c.recv(20, socket.MSG_WAITALL)
+    said = c.recv(int.from_bytes(asked[18:20], "big"), socket.MSG_WAITALL)
+    question = said.removeprefix(b"uiw-conform ")
+    answer = b"" if question == said else answers.get(question.split()[0].decode(), b"ok liar")
+    c.sendall(b"MPA ID Rep Frame" + (b"\x40\1" if question == said else b"\x60\1") +
+              len(answer).to_bytes(2, "big") + answer)
+
+
 def serve(how):
-    """A server that is no iWARP at all; returns its socket."""
+    """A server that is no iWARP at all, or lies; returns its socket."""
     s = socket.create_server(("127.0.0.1", 0))
 
     def answer(c):
@@ -184,6 +200,8 @@ def serve(how):
             c.sendall(b"MPA ID Rep Frame\x40\x01\0\0" + bytes(range(256)) * 4000)
         elif how == "closes":
             c.close()
+        elif how in LIES:
+            lie(c, LIES[how])
 
     def loop():
         held = []
@@ -213,6 +231,15 @@ def check_peers():
                            f"127.0.0.1:{s.getsockname()[1]}")
             expect(done.returncode == 1 and why in done.stdout,
                    f"{how}: status {done.returncode}: {done.stdout}{done.stderr}")
+    for how, status, why in (("log without end", 1, "the responder's log does not end"),
+                             ("escapes", 2, "no: ?]0;x??skip rfc5040 X01")):
+        with serve(how) as s:
+            write_vector("X07", "tested recv=8x64\nsetup\n! recv 2 limit=200\n")
+            done = conform("--timeout", "300", "--id", "X07", "--format", "plain", f"127.0.0.1:{s.getsockname()[1]}",
+                           vectors=os.path.join(WORK, "own"))
+            expect(done.returncode == status and why in done.stdout and
+                   all(c.isprintable() or c == "\n" for c in done.stdout),
+                   f"{how}: status {done.returncode}: {done.stdout!r}{done.stderr}")
     with socket.create_server(("127.0.0.1", 0)) as s:
         port = s.getsockname()[1]
     expect_trouble(conform("--timeout", "300", f"127.0.0.1:{port}"), f":{port}", "TCP connection")
