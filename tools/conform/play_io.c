@@ -173,7 +173,7 @@ static const char *sent_unclean(const struct play *p, const struct play_stream *
         return "reserved bits of the RDMAP control octet are not zero (RFC 5040 sec 4.1)";
     }
     if (!h->tagged && h->ulp32 != 0 && !rdmap_opcode_invalidates(rdmap_opcode(h->ulp))) {
-        return "the Invalidate STag field of another message is not zero (RFC 5040 sec 4.1)";
+        return "Invalidate STag field of another message is not zero (RFC 5040 sec 4.1)";
     }
     for (uint32_t i = 0; i < pad && !st->mrx.markers; i++) {
         if (st->in[used - 4 - 1 - i] != 0) {
