@@ -521,7 +521,7 @@ static bool event_line_ok(struct play *p, const struct script_line *l)
         return l->cnt > 1 || play_wrong(p, l, "want: ! refused ACTIONS");
     }
     if (strcmp(what, "answer") == 0) {
-        return (l->cnt == 3 && l->arg[1].quoted && l->arg[2].quoted) ||
+        return (l->cnt == 3 && l->arg[1].key[0] == 0 && l->arg[2].key[0] == 0) ||
                play_wrong(p, l, "want: ! answer \"QUESTION\" \"ANSWER\"");
     }
     what = !none ? what : l->cnt > 1 ? l->arg[1].val : "";
