@@ -226,6 +226,50 @@ static bool keys_known(struct play *p, const struct script_line *l)
     return true;
 }
 
+/* How many words without a key may follow where there are not octets as well. */
+static unsigned words_of(const struct script_line *l)
+{
+    static const struct {
+        const char *line, *what; /* what NULL: whatever follows */
+        unsigned words;
+    } most[] = {
+        {"connect", NULL, 0},  {"accept", NULL, 0},    {"setup", NULL, 0},     {"serve", NULL, 0},
+        {"drop", NULL, 0},     {"wire", NULL, 0},      {"stream", NULL, 1},    {"~", NULL, 1},
+        {"limit", NULL, 1},    {"nobody", NULL, 1},    {"let", NULL, 2},       {"check", NULL, 3},
+        {"<", "request", 1},   {"<", "reply", 1},      {"<", "readreq", 1},    {"<", "fetchadd", 1},
+        {"<", "cmpswap", 1},   {"<", "atomicresp", 1}, {"<", "fin", 1},        {"<", "rst", 1},
+        {"<", "terminate", 2}, {"<", "vector", 2},     {">", "request", 1},    {">", "reply", 1},
+        {">", "readreq", 1},   {">", "atomic", 1},     {">", "atomicresp", 1}, {">", "alive", 1},
+        {">", "fin", 1},       {">", "rst", 1},        {">", "closed", 1},     {">", "quiet", 2},
+        {">", "rtr", 2},
+    };
+    const char *what = script_plain(l, 0);
+    for (size_t i = 0; i < ARRAY_LEN(most); i++) {
+        if (strncmp(most[i].line, l->word, strlen(most[i].line)) == 0 &&
+            (most[i].what == NULL || (what != NULL && strcmp(most[i].what, what) == 0))) {
+            return most[i].words;
+        }
+    }
+    return SCRIPT_ARGS;
+}
+
+/* Nothing that stands in a line goes unseen. */
+static bool all_counts(struct play *p, const struct script_line *l)
+{
+    const char *extra = script_plain(l, words_of(l));
+    if (extra != NULL) {
+        return play_wrong(p, l, "'%s' is one word too many", extra);
+    }
+    for (unsigned i = 0; i < l->cnt; i++) {
+        for (unsigned k = 0; k < i; k++) {
+            if (l->arg[i].key[0] != 0 && strcmp(l->arg[i].key, l->arg[k].key) == 0) {
+                return play_wrong(p, l, "'%s=' stands there twice", l->arg[i].key);
+            }
+        }
+    }
+    return true;
+}
+
 static bool do_line(struct play *p, const struct script_line *line)
 {
     static const struct {
@@ -241,7 +285,7 @@ static bool do_line(struct play *p, const struct script_line *line)
     };
     char arena[PLAY_ARENA];
     struct script_line l;
-    if (!play_subst(p, line, &l, arena) || !keys_known(p, &l)) {
+    if (!play_subst(p, line, &l, arena) || !keys_known(p, &l) || !all_counts(p, &l)) {
         return false;
     }
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
