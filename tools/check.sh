@@ -182,6 +182,9 @@ for tool in "$PING" "$STREAM"; do
 done
 says 0 "Usage" "$PING" --help
 says 0 "uiw-ping 0" "$PING" --version
+for tool in "$PING" "$STREAM"; do
+    says 1 "standard output: cannot write" bash -c '"$0" --version >/dev/full' "$tool"
+done
 says 2 "not a size" "$STREAM" -c -a 198.18.0.1 -S 1
 says 2 "no device" "$STREAM" -s
 says 0 "Usage" "$STREAM" -h

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { SPIN_NS = 20000, SECOND_WISH_NS = 300000000 };
 
@@ -34,6 +35,15 @@ static void on_signal(int sig)
     }
 }
 
+/* What went to a full disk is lost; nobody should take that for success. */
+static void check_stdout(void)
+{
+    if (fflush(stdout) == 0 && ferror(stdout) == 0)
+        return;
+    fprintf(stderr, "%s: standard output: cannot write\n", tool_name);
+    _exit(TOOL_FAILED);
+}
+
 void tool_init(const char *name)
 {
     /* Without SA_RESTART, so that poll() returns. */
@@ -42,6 +52,7 @@ void tool_init(const char *name)
     setvbuf(stdout, NULL, _IOLBF, 0); /* who reads a log wants each line when it is written */
 
     tool_name = name;
+    (void)atexit(check_stdout);
     sigemptyset(&act.sa_mask);
     sigaction(SIGINT, &act, NULL);
     sigaction(SIGTERM, &act, NULL);

@@ -19,7 +19,8 @@ struct tool {
 };
 
 /* Sets the name that starts every message of tool_fail(), and catches SIGINT and SIGTERM: the first
- * one makes tool_stopped() true, the second one ends the program. */
+ * one makes tool_stopped() true, the second one ends the program. Whose output could not all be written
+ * exits with TOOL_FAILED, and has said so. */
 void tool_init(const char *name);
 bool tool_stopped(void);
 

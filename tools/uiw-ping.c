@@ -139,7 +139,5 @@ int main(int argc, char **argv)
         r = o.server ? ping_server(&tool, &o) : ping_client(&tool, &o);
     tool_close(&tool);
     free(spec);
-    if (fflush(stdout) != 0 && r == TOOL_OK)
-        r = tool_fail("cannot write the output");
     return r;
 }

@@ -146,6 +146,10 @@ def check_usage():
                  "[127.0.0.1]:7174", "[::1]7174", "::1%nowhere", "a.invalid"):
         expect_trouble(conform(peer), peer, "address")
     expect_trouble(conform("fe80::1"), "fe80::1", "interface")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([CONFORM, "--vectors", VECTORS, "--list"], stdout=full, text=True,
+                              stderr=subprocess.PIPE, check=False)
+    expect_trouble(done, "standard output", "cannot write")
     for ours, peer, kind in (("198.18.0.2/24", "[fd00::1]", "IPv6"), ("fd00::2", PEER, "IPv4"),
                              ("fd00::2", f"::ffff:{PEER}", "IPv4")):
         expect_trouble(conform("--device", f"shm:/{WIRE}-x,ip={ours}", peer), peer, f"no {kind}")

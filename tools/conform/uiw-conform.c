@@ -479,10 +479,9 @@ static int player(struct script **v, unsigned cnt)
     struct place w;
     int rc = open_place(&w) ? play_on(&w, v, cnt, out) : EXIT_USAGE;
     close_place(&w);
-    if (out != stdout) {
-        fclose(out);
-    }
-    return rc;
+    bool bad = ferror(out) != 0;
+    bad |= (out != stdout ? fclose(out) : fflush(out)) != 0;
+    return bad && opt.output != NULL ? trouble(opt.output, "cannot write") : rc;
 }
 
 /* --- the other end --- */
@@ -545,13 +544,20 @@ static int run(void)
     return rc;
 }
 
+/* A report that went to a full disk is none. */
+static int written(int rc)
+{
+    bool bad = fflush(stdout) != 0 || ferror(stdout) != 0;
+    return bad ? trouble("standard output", "cannot write") : rc;
+}
+
 int main(int argc, char **argv)
 {
     int c;
     while ((c = getopt_long(argc, argv, "d:p:r:s:i:x:f:o:t:V:lvh", options, NULL)) != -1) {
         if (c == 'h') {
             usage();
-            return EXIT_SUCCESS;
+            return written(EXIT_SUCCESS);
         }
         if (!set_option(c, optarg)) {
             say_expected(c, optarg);
@@ -570,5 +576,5 @@ int main(int argc, char **argv)
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
     signal(SIGPIPE, SIG_IGN);
-    return run();
+    return written(run());
 }

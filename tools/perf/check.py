@@ -212,6 +212,20 @@ def pictures(folder):
     done = run("write", "bw", "-n", "20", f"--json={folder}/none/a.json")
     report("json file", None if done.returncode == 1 and "none/a.json: No such" in done.stderr
            else done.stderr)
+    full_disk()
+
+
+def full_disk():
+    """Whatever could not be written is told, once, and is no success."""
+    for to, args in (("standard output", []), ("standard output", ["--json"]),
+                     ("/dev/full", ["--json=/dev/full"]), ("/dev/full", ["--plot", "/dev/full"])):
+        if args[:1] == ["--plot"] and not shutil.which("gnuplot"):
+            continue
+        with open("/dev/full" if to[0] == "s" else os.devnull, "wb") as out:
+            done = subprocess.run([PERF, "write", "bw", "-n", "20", *args, "-d", device(B), A],
+                                  stdout=out, stderr=subprocess.PIPE, text=True, timeout=60)
+        right = done.returncode == 1 and done.stderr == f"uiw-perf: {to}: cannot write\n"
+        report(f"full disk {args}", None if right else done)
 
 
 def says(status, text, *args, env=None):

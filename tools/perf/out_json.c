@@ -126,5 +126,7 @@ int json_write(const struct report *r)
     json_decref(j);
     bad |= fputc('\n', f) == EOF;
     bad |= (name != NULL ? fclose(f) : fflush(f)) != 0;
-    return bad ? tool_fail("%s: cannot write", name != NULL ? name : "standard output") : TOOL_OK;
+    if (bad && name != NULL)
+        return tool_fail("%s: cannot write", name);
+    return bad ? TOOL_FAILED : TOOL_OK; /* of standard output the exit tells */
 }

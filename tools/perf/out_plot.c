@@ -146,7 +146,7 @@ static void script(FILE *f, const struct report *r)
 
 /* --- running it --- */
 
-static int spawn(const char *to, FILE *from, pid_t *pid)
+static int spawn(FILE *to, FILE *from, pid_t *pid)
 {
     posix_spawn_file_actions_t actions;
     char name[sizeof program];
@@ -156,33 +156,61 @@ static int spawn(const char *to, FILE *from, pid_t *pid)
     memcpy(name, program, sizeof program);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, fileno(from), STDIN_FILENO);
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, to, O_WRONLY | O_CREAT | O_TRUNC,
-                                     0666);
+    posix_spawn_file_actions_adddup2(&actions, fileno(to), STDOUT_FILENO);
     err = posix_spawnp(pid, program, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     return err;
 }
 
-int plot_write(const struct report *r)
+/* gnuplot's status does not tell whether all could be written. */
+static int copy(FILE *from, const char *name)
 {
-    FILE *f = tmpfile();
+    FILE *to = fopen(name, "w");
+    char octets[4096];
+    bool bad;
+    size_t n;
+
+    if (to == NULL)
+        return tool_fail("%s: %s", name, strerror(errno));
+    rewind(from);
+    while ((n = fread(octets, 1, sizeof octets, from)) > 0 && fwrite(octets, 1, n, to) == n)
+        ;
+    bad = ferror(from) || ferror(to);
+    bad |= fclose(to) != 0;
+    return bad ? tool_fail("%s: cannot write", name) : TOOL_OK;
+}
+
+static int draw(const struct report *r, FILE *commands, FILE *picture)
+{
     int err, status = 0;
     pid_t pid;
 
-    if (f == NULL)
+    script(commands, r);
+    if (fflush(commands) != 0 || fseek(commands, 0, SEEK_SET) != 0 ||
+        lseek(fileno(commands), 0, SEEK_SET) != 0)
         return tool_fail("--plot: temporary file: %s", strerror(errno));
-    script(f, r);
-    if (fflush(f) != 0 || fseek(f, 0, SEEK_SET) != 0 || lseek(fileno(f), 0, SEEK_SET) != 0) {
-        fclose(f);
-        return tool_fail("--plot: temporary file: %s", strerror(errno));
-    }
-    err = spawn(r->o->plot_file, f, &pid);
-    fclose(f);
+    err = spawn(picture, commands, &pid);
     if (err != 0)
         return tool_fail("gnuplot: %s", strerror(err));
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         return tool_fail("%s: gnuplot failed", r->o->plot_file);
-    return TOOL_OK;
+    return copy(picture, r->o->plot_file);
+}
+
+int plot_write(const struct report *r)
+{
+    FILE *commands = tmpfile(), *picture = tmpfile();
+    int result;
+
+    if (commands != NULL && picture != NULL)
+        result = draw(r, commands, picture);
+    else
+        result = tool_fail("--plot: temporary file: %s", strerror(errno));
+    if (commands != NULL)
+        fclose(commands);
+    if (picture != NULL)
+        fclose(picture);
+    return result;
 }
