@@ -203,6 +203,12 @@ static bool line_hold(struct play *p, const struct script_line *l)
 
 /* --- dispatch --- */
 
+static bool takes_all_keys(const struct script_line *l)
+{
+    return strcmp(l->word, "tested") == 0 || strcmp(l->word, "!") == 0 ||
+           strcmp(l->word, "do") == 0;
+}
+
 /* Typing errors in keys would otherwise go unseen. */
 static bool keys_known(struct play *p, const struct script_line *l)
 {
@@ -214,10 +220,7 @@ static bool keys_known(struct play *p, const struct script_line *l)
         "mss step "
         "conn ";
     char word[40];
-    if (strcmp(l->word, "tested") == 0 || strcmp(l->word, "!") == 0 || strcmp(l->word, "do") == 0) {
-        return true;
-    }
-    for (unsigned i = 0; i < l->cnt; i++) {
+    for (unsigned i = 0; i < l->cnt && !takes_all_keys(l); i++) {
         snprintf(word, sizeof word, " %s ", l->arg[i].key);
         if (l->arg[i].key[0] != 0 && strstr(keys, word) == NULL) {
             return play_fail(p, l, "unknown key '%s'", l->arg[i].key);
@@ -270,6 +273,17 @@ static bool all_counts(struct play *p, const struct script_line *l)
     return true;
 }
 
+/* A key that another kind of line has says nothing in this one, and whoever wrote it meant something. */
+static bool all_meant(struct play *p, const struct script_line *l)
+{
+    for (unsigned i = 0; i < l->cnt && !takes_all_keys(l); i++) {
+        if (l->arg[i].key[0] != 0 && (*l->asked >> i & 1) == 0) {
+            return play_wrong(p, l, "'%s=' says nothing in such a line", l->arg[i].key);
+        }
+    }
+    return true;
+}
+
 static bool do_line(struct play *p, const struct script_line *line)
 {
     static const struct {
@@ -285,12 +299,14 @@ static bool do_line(struct play *p, const struct script_line *line)
     };
     char arena[PLAY_ARENA];
     struct script_line l;
+    uint32_t asked = 0;
     if (!play_subst(p, line, &l, arena) || !keys_known(p, &l) || !all_counts(p, &l)) {
         return false;
     }
+    l.asked = &asked;
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
         if (strcmp(words[i].word, l.word) == 0) {
-            return words[i].run(p, &l);
+            return words[i].run(p, &l) && all_meant(p, &l);
         }
     }
     return play_fail(p, &l, "unknown line '%s'", l.word);

@@ -40,6 +40,8 @@ struct play_cfg {
     bool blind;        /* its events do not tell why a connection ended, nor what was solicited */
     bool listens;      /* without it: the tested end connects to us by itself */
     unsigned limit_ms; /* how long an expectation waits, unless the file says otherwise */
+    unsigned
+        least_ms; /* shorter limits of a line mean this: a real clock goes on while nobody runs */
     unsigned pause_ms; /* between an accepting Reply and our first FPDU */
     unsigned gap_ms;   /* before each file */
     bool host_order;   /* take a Terminate whose control word is in host order for right */

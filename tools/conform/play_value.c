@@ -209,7 +209,9 @@ bool play_flag(struct play *p, const struct script_line *l, const char *key, boo
 
 uint64_t play_until(struct play *p, const struct script_line *l, unsigned more)
 {
-    return play_now(p) + play_most(p, l, "limit", p->limit_ms + more, PLAY_MS);
+    uint64_t least = min_u32(p->cfg->least_ms, p->limit_ms);
+    uint64_t ms = play_most(p, l, "limit", p->limit_ms + more, PLAY_MS);
+    return play_now(p) + (ms < least ? least : ms);
 }
 
 bool play_ms(struct play *p, const struct script_line *l, unsigned i, uint64_t *ms)

@@ -100,7 +100,8 @@ static bool fits(struct play *p, const struct script_line *l, struct incoming *m
     if (m->n + p->in.seg.plen > PLAY_MESSAGE) {
         return wrong(p, l, m, "the message does not end");
     }
-    if (!h->last && p->in.n != play_field(p, l, "mulpdu", 16, p->in.n)) {
+    uint64_t full = play_field(p, l, "mulpdu", 16, p->in.n);
+    if (!h->last && p->in.n != full) {
         m->odd = p->in.n;
     }
     return m->tagged ? fits_tagged(p, l, m) : fits_untagged(p, l, m);
@@ -320,18 +321,28 @@ bool play_want_message(struct play *p, const struct script_line *l, const char *
     return play_fail(p, l, "unknown message '%s'", what);
 }
 
+/* The limit of a line is that of the message that stands for it. */
+static void take_limit(struct script_line *to, const struct script_line *l)
+{
+    const char *limit = script_word(l, "limit", NULL);
+    if (limit != NULL) {
+        to->arg[to->cnt++] = (struct script_arg){.key = "limit", .val = limit};
+    }
+}
+
 /* Where no depths were agreed upon, a server may have an IRD of 0 (rping has): then the Terminate for
  * the Read that is one too many shows as well that all before it was taken. */
 static bool alive_or_no_ird(struct play *p, const struct script_line *l)
 {
-    const struct script_line either = {.line = l->line,
-                                       .word = ">",
-                                       .soft = l->soft,
-                                       .arg = {{.key = "", .val = "terminate"},
-                                               {.key = "", .val = "0/2/07"},
-                                               {.key = "", .val = "alive"},
-                                               {.key = "hdr", .val = "any"}},
-                                       .cnt = 4};
+    struct script_line either = {.line = l->line,
+                                 .word = ">",
+                                 .soft = l->soft,
+                                 .arg = {{.key = "", .val = "terminate"},
+                                         {.key = "", .val = "0/2/07"},
+                                         {.key = "", .val = "alive"},
+                                         {.key = "hdr", .val = "any"}},
+                                 .cnt = 4};
+    take_limit(&either, l);
     return play_want_terminate(p, &either);
 }
 
@@ -341,7 +352,8 @@ bool play_alive(struct play *p, const struct script_line *l)
     if (!p->cfg->responder && !p->now->theirs.enhanced) {
         return alive_or_no_ird(p, l);
     }
-    const struct script_line resp = {.line = l->line, .word = ">", .soft = l->soft};
+    struct script_line resp = {.line = l->line, .word = ">", .soft = l->soft};
+    take_limit(&resp, l);
     if (!play_read0(p)) {
         return play_fail(p, l, "the octets cannot be sent");
     }

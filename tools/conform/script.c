@@ -94,6 +94,9 @@ const char *script_word(const struct script_line *l, const char *key, const char
 {
     for (unsigned i = 0; i < l->cnt; i++) {
         if (strcmp(l->arg[i].key, key) == 0 && !(key[0] == 0 && l->arg[i].quoted)) {
+            if (l->asked != NULL) {
+                *l->asked |= 1u << i;
+            }
             return l->arg[i].val;
         }
     }

@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 
-enum { SCRIPT_ARGS = 28 };
+enum { SCRIPT_ARGS = 28 /* less than the bits of script_line.asked */ };
 
 /* One line: a word and what belongs to it. */
 struct script_line {
@@ -22,7 +22,8 @@ struct script_line {
         bool quoted;
     } arg[SCRIPT_ARGS];
     unsigned cnt;
-    bool soft; /* began with "should": the RFC only recommends it */
+    uint32_t *asked; /* not NULL: a bit for each argument whose key was asked for */
+    bool soft;       /* began with "should": the RFC only recommends it */
 };
 
 struct script {

@@ -440,6 +440,7 @@ static int play_on(const struct place *w, struct script **v, unsigned cnt, FILE 
     struct play_cfg cfg = {.tr = t,
                            .listens = opt.listen,
                            .limit_ms = opt.timeout_ms,
+                           .least_ms = 1000,
                            .host_order = opt.host_order,
                            .pause_ms = opt.pause_ms,
                            .gap_ms = opt.gap_ms,
