@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "api/uiw.h"
+#include "bench.h"
 
 enum {
     PORT = 7191,
@@ -45,13 +46,6 @@ static void try(int r)
         fprintf(stderr, "conns: %s\n", uiw_error());
         exit(1);
     }
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 /* Octets that are resident. */
