@@ -10,6 +10,8 @@
 enum {
     ICMP_HEAD = 8,
     QUOTED_TCP = 8, /* ports and sequence number: all that has to be quoted */
+    LEAST4 = VNET_IP4 + ICMP_HEAD + VNET_IP4 + QUOTED_TCP,
+    LEAST6 = ICMP_HEAD + VNET_IP6 + QUOTED_TCP, /* behind the IP header */
     MTU4_LEAST = 552,
     MTU6_LEAST = 1280,
 };
@@ -21,14 +23,13 @@ struct too_big {
     bool v6;
 };
 
-/* ip: of that length, for us. */
+/* Whether the packet of that length is such a message; the frame's address was ours. */
 static bool read4(const uint8_t *ip, uint32_t len, struct too_big *m)
 {
     const uint8_t *icmp = ip + VNET_IP4;
     uint32_t total = get_be16(ip + 2);
-    if (len < VNET_IP4 + ICMP_HEAD + VNET_IP4 + QUOTED_TCP || ip[0] != 0x45 ||
-        ip[9] != IP_PROTO_ICMP || (get_be16(ip + 6) & 0x3fff) != 0 || total > len ||
-        total < VNET_IP4 + ICMP_HEAD + VNET_IP4 + QUOTED_TCP || icmp[0] != ICMP_DUR ||
+    if (len < LEAST4 || ip[0] != 0x45 || ip[9] != IP_PROTO_ICMP ||
+        (get_be16(ip + 6) & 0x3fff) != 0 || total > len || total < LEAST4 || icmp[0] != ICMP_DUR ||
         icmp[1] != ICMP_DUR_FRAG || vnet_sum_end(vnet_sum(0, ip, VNET_IP4)) != 0 ||
         vnet_sum_end(vnet_sum(0, icmp, total - VNET_IP4)) != 0) {
         return false;
@@ -43,9 +44,8 @@ static bool read6(const uint8_t *ip, uint32_t len, struct too_big *m)
 {
     const uint8_t *icmp = ip + VNET_IP6;
     uint32_t total = get_be16(ip + 4);
-    if (len < VNET_IP6 + ICMP_HEAD + VNET_IP6 + QUOTED_TCP || ip[6] != IP6_NEXTH_ICMP6 ||
-        total > len - VNET_IP6 || total < ICMP_HEAD + VNET_IP6 + QUOTED_TCP ||
-        icmp[0] != ICMP6_TYPE_PTB) {
+    if (len < VNET_IP6 + LEAST6 || ip[6] != IP6_NEXTH_ICMP6 || total > len - VNET_IP6 ||
+        total < LEAST6 || icmp[0] != ICMP6_TYPE_PTB) {
         return false;
     }
     uint8_t rest[4] = {0, 0, 0, IP6_NEXTH_ICMP6};
@@ -73,9 +73,9 @@ static void believe(struct lw_net *net, const struct too_big *m)
     if (s == NULL || s->pcb == NULL || !on_its_way(s->pcb, get_be32(f + t.l4 + 4))) {
         return;
     }
-    if (s->path_mtu == 0 || m->mtu < s->path_mtu) {
+    if (m->mtu < (s->path_mtu != 0 ? s->path_mtu : net->link->mtu)) {
         log_line(LOG_DEBUG, "%s: the path of a connection has an MTU of %u", net->label, m->mtu);
-        s->path_mtu = (uint16_t)m->mtu; /* less than the length that was quoted */
+        s->path_mtu = (uint16_t)m->mtu;
         lw_stream_mtu(s);
     }
 }

@@ -228,11 +228,9 @@ static err_t on_sent(void *arg, struct tcp_pcb *pcb, u16_t len)
 
 static void set_emss(struct lw_stream *s)
 {
-    bool v6 = IP_IS_V6(&s->pcb->remote_ip);
-    uint32_t room = lw_mss(s->net, v6);
-    if (s->path_mtu != 0) {
-        uint32_t headers = VNET_TCP + (v6 ? VNET_IP6 : VNET_IP4);
-        room = min_u32(room, s->path_mtu - headers);
+    uint32_t room = lw_mss(s->net, IP_IS_V6(&s->pcb->remote_ip)), mtu = s->net->link->mtu;
+    if (s->path_mtu != 0 && s->path_mtu < mtu) {
+        room -= mtu - s->path_mtu;
     }
     uint32_t emss = max_u32(min_u32(s->peer_mss, room), LW_SEG_MIN);
     /* FPDUs are multiples of 4: only segments that are, too, begin with one (RFC 5044 sec 5.1). */

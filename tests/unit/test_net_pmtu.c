@@ -179,6 +179,13 @@ static void test_lies(void **state)
         all_arrives();
         assert_in_range(net_emss(a.s), 1500 - test_headers() - 3, 1500 - test_headers());
     }
+    some_on_its_way();
+    if (test_v6()) { /* more than 16 bits, of a packet that was longer still */
+        tell(&(struct message){.mtu = 65560, .len_add = 64070});
+    }
+    tell(&(struct message){.mtu = 1400});
+    assert_in_range(net_emss(a.s), 1400 - test_headers() - 3, 1400 - test_headers());
+    all_arrives();
     end();
 }
 
