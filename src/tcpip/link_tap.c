@@ -91,24 +91,21 @@ static uint32_t tap_rx(struct link *l, struct frame **out, uint32_t max)
 
 /* --- send --- */
 
-/* The tag goes between the MAC addresses and the rest of the headers. Returns the first octets of the frame
- * as they were: whoever asked for it may want to keep it, or to try again. */
-static struct iovec put_tag(struct link_tap *t, struct link_tx *tx)
+/* The tag goes between the MAC addresses and the rest of the headers. */
+static void put_tag(struct link_tap *t, struct link_tx *tx)
 {
     uint8_t *at = t->tagged;
-    struct iovec first = tx->v[1];
     struct virtio_net_hdr vh = tx->vh;
     if (vh.flags != 0) {
         vh.csum_start = (uint16_t)(vh.csum_start + VNET_TAG);
         vh.hdr_len = (uint16_t)(vh.hdr_len + VNET_TAG);
     }
     memcpy(at, &vh, VNET_LEN);
-    memcpy(at + VNET_LEN, first.iov_base, VNET_TAG_AT);
+    memcpy(at + VNET_LEN, tx->v[1].iov_base, VNET_TAG_AT);
     vnet_put_tag(at + VNET_LEN + VNET_TAG_AT, t->iface.vlan);
     tx->v[0] = (struct iovec){at, sizeof t->tagged};
-    tx->v[1].iov_base = (uint8_t *)first.iov_base + VNET_TAG_AT;
+    tx->v[1].iov_base = (uint8_t *)tx->v[1].iov_base + VNET_TAG_AT;
     tx->v[1].iov_len -= VNET_TAG_AT;
-    return first;
 }
 
 /* The kernel takes longer to walk a list of pieces than it takes to put small ones together. */
@@ -133,10 +130,10 @@ static int tap_tx(struct link *l, struct link_tx *tx)
     tx->v[0].iov_len = VNET_LEN;
     struct iovec first = tx->v[1];
     if (t->iface.vlan != 0) {
-        first = put_tag(t, tx);
+        put_tag(t, tx);
     }
     ssize_t n = l->up ? write_frame(l->fd, tx) : -1;
-    tx->v[1] = first;
+    tx->v[1] = first; /* the caller may want to capture the frame, or to try again */
     if (n >= 0) {
         return 0;
     }
