@@ -13,45 +13,42 @@ enum { WIRE_CUT = 65535, WIRE_MSS_MIN = 88, WIRE_MSS = 32767, WIRE_MILLION = 100
 
 /* --- what is said --- */
 
-static bool note(struct play *p, const struct script_line *l, enum play_result r, const char *text)
+static void note(struct play *p, const struct script_line *l, enum play_result r, const char *fmt,
+                 va_list ap)
 {
     if (p->out->result == PLAY_PASS || (p->out->result == PLAY_SOFT && r != PLAY_SOFT)) {
         p->out->result = r;
         p->out->line = l != NULL ? l->line : 0;
-        snprintf(p->out->why, sizeof p->out->why, "%s", text);
+        vsnprintf(p->out->why, sizeof p->out->why, fmt, ap);
     }
     p->over |= r != PLAY_SOFT;
-    return false;
 }
 
 bool play_fail(struct play *p, const struct script_line *l, const char *fmt, ...)
 {
-    char text[1000];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    note(p, l, l != NULL && l->soft ? PLAY_SOFT : PLAY_FAIL, fmt, ap);
     va_end(ap);
-    return note(p, l, l != NULL && l->soft ? PLAY_SOFT : PLAY_FAIL, text);
+    return false;
 }
 
 bool play_wrong(struct play *p, const struct script_line *l, const char *fmt, ...)
 {
-    char text[1000];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    note(p, l, PLAY_FAIL, fmt, ap);
     va_end(ap);
-    return note(p, l, PLAY_FAIL, text);
+    return false;
 }
 
 bool play_skip(struct play *p, const struct script_line *l, const char *fmt, ...)
 {
-    char text[1000];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    note(p, l, PLAY_SKIP, fmt, ap);
     va_end(ap);
-    return note(p, l, PLAY_SKIP, text);
+    return false;
 }
 
 void play_trace(struct play *p, const char *fmt, ...)
@@ -162,11 +159,11 @@ static bool line_check(struct play *p, const struct script_line *l)
     uint64_t a, b;
     const char *x = script_plain(l, 0), *op = script_plain(l, 1), *y = script_plain(l, 2);
     if (y == NULL || !play_eval(p, x, false, &a) || !play_eval(p, y, false, &b)) {
-        return play_fail(p, l, "want: check A le B");
+        return play_wrong(p, l, "want: check A le B");
     }
     bool eq = strcmp(op, "eq") == 0, le = strcmp(op, "le") == 0;
     if (!eq && !le && strcmp(op, "ge") != 0) {
-        return play_fail(p, l, "'%s': want le, ge or eq", op);
+        return play_wrong(p, l, "'%s': want le, ge or eq", op);
     }
     bool ok = eq ? a == b : le ? a <= b : a >= b;
     return ok || play_fail(p, l, "%s %s %s does not hold", x, op, y);
@@ -223,7 +220,7 @@ static bool keys_known(struct play *p, const struct script_line *l)
     for (unsigned i = 0; i < l->cnt && !takes_all_keys(l); i++) {
         snprintf(word, sizeof word, " %s ", l->arg[i].key);
         if (l->arg[i].key[0] != 0 && strstr(keys, word) == NULL) {
-            return play_fail(p, l, "unknown key '%s'", l->arg[i].key);
+            return play_wrong(p, l, "unknown key '%s'", l->arg[i].key);
         }
     }
     return true;
@@ -309,7 +306,7 @@ static bool do_line(struct play *p, const struct script_line *line)
             return words[i].run(p, &l) && all_meant(p, &l);
         }
     }
-    return play_fail(p, &l, "unknown line '%s'", l.word);
+    return play_wrong(p, &l, "unknown line '%s'", l.word);
 }
 
 /* --- loops --- */

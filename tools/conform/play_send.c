@@ -396,5 +396,5 @@ bool play_line_send(struct play *p, const struct script_line *l, bool hold)
             return kinds[i].send(p, l, hold);
         }
     }
-    return play_fail(p, l, "unknown message '%s'", what != NULL ? what : "");
+    return play_wrong(p, l, "unknown message '%s'", what != NULL ? what : "");
 }

@@ -318,7 +318,7 @@ bool play_want_message(struct play *p, const struct script_line *l, const char *
             return kinds[i].want(p, l);
         }
     }
-    return play_fail(p, l, "unknown message '%s'", what);
+    return play_wrong(p, l, "unknown message '%s'", what);
 }
 
 /* The limit of a line is that of the message that stands for it. */
