@@ -3,6 +3,8 @@
 # check.sh UIW-PING UIW-STREAM: runs the tools against each other over shared memory and over sockets,
 # and with wrong arguments. No root.
 set -u
+# shellcheck source=tools/check_server.sh
+. "$(dirname "${BASH_SOURCE[0]}")/check_server.sh"
 PING=$1
 STREAM=$2
 DIR=$(mktemp -d)
@@ -32,12 +34,7 @@ serve() {
     : >"$DIR/server"
     timeout 60 "$@" >"$DIR/server" 2>&1 &
     SERVER=$!
-    for _ in {1..500}; do
-        grep -q 'listening on' "$DIR/server" && return 0
-        kill -0 $SERVER 2>/dev/null || return 1
-        sleep 0.02
-    done
-    return 1
+    server_is_up $SERVER "$DIR/server"
 }
 
 client() {

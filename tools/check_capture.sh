@@ -3,6 +3,8 @@
 # check_capture.sh UIW-PING UIW-DUMP: what a device captures of itself is what uiw-dump, and tshark where
 # there is one, see in it. Only VLANs need root.
 set -u
+# shellcheck source=tools/check_server.sh
+. "$(dirname "${BASH_SOURCE[0]}")/check_server.sh"
 PING=$1
 DUMP=$2
 DIR=$(mktemp -d)
@@ -29,11 +31,7 @@ pings() {
     : >"$DIR/server"
     timeout 60 "${IN[@]}" "$PING" -s --device "$1" >"$DIR/server" 2>&1 &
     SERVER=$!
-    for _ in {1..500}; do
-        grep -q 'listening on' "$DIR/server" && break
-        kill -0 $SERVER 2>/dev/null || return 1
-        sleep 0.02
-    done
+    server_is_up $SERVER "$DIR/server" || return 1
     timeout 60 "${IN[@]}" "$PING" -c -a "$3" -C $COUNT -S 64 --device "$2" >"$DIR/client" 2>&1 &&
         wait $SERVER && grep -q "$COUNT pings, $COUNT ok" "$DIR/client"
 }

@@ -3,6 +3,8 @@
 # check_path.sh UIW-PING: two TAPs with two routers between them, and less room there than at the ends.
 # Needs root; else it is skipped.
 set -u
+# shellcheck source=tools/check_server.sh
+. "$(dirname "${BASH_SOURCE[0]}")/check_server.sh"
 PING=$1
 A=uiwpa$$
 B=uiwpb$$
@@ -31,11 +33,7 @@ up() {
 pings() {
     ip netns exec $B timeout 60 "$PING" -s --device "$1" >"$DIR/server" 2>&1 &
     SERVER=$!
-    for _ in {1..500}; do
-        grep -q 'listening on' "$DIR/server" && break
-        kill -0 $SERVER 2>/dev/null || return 1
-        sleep 0.02
-    done
+    server_is_up $SERVER "$DIR/server" || return 1
     ip netns exec $A timeout 60 "$PING" -c -a "$3" -C 20 -S 60000 --device "$2" >"$DIR/client" 2>&1 &&
         wait $SERVER && grep -q '20 pings, 20 ok' "$DIR/client"
 }
