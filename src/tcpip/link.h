@@ -32,6 +32,8 @@ struct link_ops {
      * try. The frame is not kept. */
     int (*tx)(struct link *l, struct link_tx *t);
     bool (*tx_ready)(struct link *l);
+    /* Tells the other end of what was sent and taken, if 'untold' says that it may not know. */
+    void (*tell)(struct link *l);
     /* See net_sleep(); want_room: room to send is a reason to wake up as well. */
     bool (*sleep)(struct link *l, bool want_room);
     void (*woken)(struct link *l);
@@ -49,6 +51,7 @@ struct link {
     bool memory;      /* frames stay in memory: no checksum, no segmentation needed */
     bool up;          /* the other end is there, as far as the link knows */
     bool gone;        /* for good; up is false then */
+    bool untold;      /* tell() is due at the end of the turn */
     uint32_t epoch;   /* counts how often it came up: the neighbours are to be told */
     uint32_t resumed; /* counts how often it works again with the other end still there */
 };

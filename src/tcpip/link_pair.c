@@ -283,8 +283,16 @@ static void pair_close(struct link *l)
     free(w);
 }
 
-static const struct link_ops pair_ops = {pair_rx, pair_tx, pair_ready, pair_sleep,
-                                         nothing, nothing, pair_due,   pair_close};
+static const struct link_ops pair_ops = {
+    .rx = pair_rx,
+    .tx = pair_tx,
+    .tx_ready = pair_ready,
+    .sleep = pair_sleep,
+    .woken = nothing,
+    .tick = nothing,
+    .due_ms = pair_due,
+    .close = pair_close,
+};
 
 int link_pair_open(const struct net_cfg *cfg, struct link **out, char err[NET_ERR_TEXT])
 {

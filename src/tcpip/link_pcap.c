@@ -198,8 +198,16 @@ static void pcap_link_close(struct link *l)
     free(p);
 }
 
-static const struct link_ops pcap_link_ops = {pcap_rx,    pcap_tx,   pcap_ready, pcap_link_sleep,
-                                              pcap_woken, pcap_tick, pcap_due,   pcap_link_close};
+static const struct link_ops pcap_link_ops = {
+    .rx = pcap_rx,
+    .tx = pcap_tx,
+    .tx_ready = pcap_ready,
+    .sleep = pcap_link_sleep,
+    .woken = pcap_woken,
+    .tick = pcap_tick,
+    .due_ms = pcap_due,
+    .close = pcap_link_close,
+};
 
 /* --- opening --- */
 

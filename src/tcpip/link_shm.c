@@ -21,6 +21,7 @@ enum {
 /* The memory of a session; it outlives the session while frames lie in it. */
 struct memory {
     struct frame_lender lender;
+    struct link *link;
     struct shm_area *area;
     struct shm_rx rx;
     struct shm_tx tx;
@@ -53,11 +54,6 @@ static void signal_to(int fd)
     (void)n; /* a full counter wakes as well */
 }
 
-static void signal_peer(const struct memory *m)
-{
-    signal_to(m->wake_peer);
-}
-
 /* --- sessions --- */
 
 static void memory_unref(struct memory *m)
@@ -71,8 +67,9 @@ static void memory_unref(struct memory *m)
 static void give_back(struct frame_lender *lender, uint32_t slot)
 {
     struct memory *m = CONTAINER_OF(lender, struct memory, lender);
-    if (shm_rx_return(&m->rx, slot) && !m->parted) {
-        signal_peer(m);
+    shm_rx_return(&m->rx, slot);
+    if (!m->parted) {
+        m->link->untold = true;
     }
     memory_unref(m);
 }
@@ -81,13 +78,19 @@ static void give_back(struct frame_lender *lender, uint32_t slot)
  * for that. */
 static void give_back_done(struct memory *m)
 {
-    bool signal = false;
     for (uint32_t i = 0; i < m->done_count; i++) {
-        signal |= shm_rx_return(&m->rx, m->done[i]);
+        shm_rx_return(&m->rx, m->done[i]);
+        m->link->untold = true;
     }
     m->done_count = 0;
-    if (signal) {
-        signal_peer(m);
+}
+
+static void shm_tell(struct link *l)
+{
+    struct memory *m = shm_of(l)->mem;
+    l->untold = false;
+    if (m != NULL && shm_signal_due(&m->rx, &m->tx)) {
+        signal_to(m->wake_peer);
     }
 }
 
@@ -101,6 +104,7 @@ static void begin(struct link_shm *s)
         return;
     }
     m->lender.give_back = give_back;
+    m->link = &s->base;
     m->area = s->session.area;
     m->wake_peer = s->session.wake_peer;
     unsigned in = s->session.listened ? 1 : 0;
@@ -120,9 +124,10 @@ static void begin(struct link_shm *s)
 static void part(struct link_shm *s, const char *why)
 {
     struct memory *m = s->mem;
+    give_back_done(m);
+    shm_tell(&s->base);
     s->mem = NULL;
     s->base.up = false;
-    give_back_done(m);
     shm_join_part(&s->join, &s->session);
     m->parted = true;
     memory_unref(m);
@@ -236,9 +241,8 @@ static int shm_tx(struct link *l, struct link_tx *tx)
         memcpy(d, tx->v[i].iov_base, tx->v[i].iov_len);
         d += tx->v[i].iov_len;
     }
-    if (shm_tx_post(&m->tx, slot, tx->len)) {
-        signal_peer(m);
-    }
+    shm_tx_post(&m->tx, slot, tx->len);
+    l->untold = true;
     s->broken |= shm_tx_collect(&m->tx) < 0;
     return 0;
 }
@@ -259,6 +263,7 @@ static bool shm_link_sleep(struct link *l, bool want_room)
         return true;
     }
     give_back_done(s->mem);
+    shm_tell(l);
     return shm_sleep(&s->mem->rx, &s->mem->tx, want_room);
 }
 
@@ -303,8 +308,17 @@ static void shm_close(struct link *l)
     free(s);
 }
 
-static const struct link_ops shm_ops = {shm_rx,    shm_tx,   shm_ready, shm_link_sleep,
-                                        shm_woken, shm_tick, shm_due,   shm_close};
+static const struct link_ops shm_ops = {
+    .rx = shm_rx,
+    .tx = shm_tx,
+    .tx_ready = shm_ready,
+    .tell = shm_tell,
+    .sleep = shm_link_sleep,
+    .woken = shm_woken,
+    .tick = shm_tick,
+    .due_ms = shm_due,
+    .close = shm_close,
+};
 
 int link_shm_open(const struct net_cfg *cfg, struct link **out, char err[NET_ERR_TEXT])
 {

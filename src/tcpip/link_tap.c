@@ -192,8 +192,16 @@ static void tap_close(struct link *l)
     free(t);
 }
 
-static const struct link_ops tap_ops = {tap_rx,    tap_tx,   tap_ready, tap_sleep,
-                                        tap_woken, tap_tick, tap_due,   tap_close};
+static const struct link_ops tap_ops = {
+    .rx = tap_rx,
+    .tx = tap_tx,
+    .tx_ready = tap_ready,
+    .sleep = tap_sleep,
+    .woken = tap_woken,
+    .tick = tap_tick,
+    .due_ms = tap_due,
+    .close = tap_close,
+};
 
 /* --- opening --- */
 

@@ -304,12 +304,8 @@ static uint32_t lw_turn(struct net *base)
     return n + own;
 }
 
-static void lw_flush(struct net *base)
+static void flush_streams(struct lw_net *net)
 {
-    struct lw_net *net = lw_net_of(base);
-    if (list_empty(&net->dirty)) {
-        return; /* most turns find nothing */
-    }
     net->now_us = 0;
     /* What becomes dirty meanwhile waits for the next flush. */
     struct list now = {&now, &now};
@@ -322,6 +318,17 @@ static void lw_flush(struct net *base)
     }
     net->out_pcb = NULL;
     lw_streams_reap(net);
+}
+
+static void lw_flush(struct net *base)
+{
+    struct lw_net *net = lw_net_of(base);
+    if (!list_empty(&net->dirty)) { /* most turns find nothing */
+        flush_streams(net);
+    }
+    if (net->link->untold) {
+        net->link->ops->tell(net->link);
+    }
 }
 
 /* --- sleeping --- */

@@ -65,18 +65,13 @@ int shm_tx_collect(struct shm_tx *tx)
     return take_returned(tx);
 }
 
-bool shm_tx_post(struct shm_tx *tx, uint32_t slot, uint32_t len)
+void shm_tx_post(struct shm_tx *tx, uint32_t slot, uint32_t len)
 {
     tx->free_count--;
     tx->away |= (uint64_t)1 << slot;
-    /* The fence orders this with the consumer's announcement: either it sees the frame when it looks again
-     * before it sleeps, or this sees that it sleeps. It comes after the store, which so waits for nothing
-     * and leaves together with the frame's octets. */
     atomic_store_explicit(&tx->way->posted[tx->posts % SHM_SLOTS], word_of(tx->posts, slot, len),
                           memory_order_release);
     tx->posts++;
-    atomic_thread_fence(memory_order_seq_cst);
-    return atomic_load(&tx->way->sleeping) != 0 && atomic_exchange(&tx->way->sleeping, 0) != 0;
 }
 
 static bool room_waiting(const struct shm_tx *tx)
@@ -122,7 +117,7 @@ int shm_rx_take(struct shm_rx *rx, uint32_t max, uint32_t *slot, uint32_t *len)
     return 1;
 }
 
-bool shm_rx_return(struct shm_rx *rx, uint32_t slot)
+void shm_rx_return(struct shm_rx *rx, uint32_t slot)
 {
     rx->held &= ~((uint64_t)1 << slot);
     rx->held_count--;
@@ -130,11 +125,24 @@ bool shm_rx_return(struct shm_rx *rx, uint32_t slot)
     atomic_store_explicit(&rx->way->returned[rx->returns % SHM_SLOTS],
                           word_of(rx->returns, slot, 0), memory_order_release);
     rx->returns++;
-    atomic_thread_fence(memory_order_seq_cst);
-    return atomic_load(&rx->way->blocked) != 0 && atomic_exchange(&rx->way->blocked, 0) != 0;
 }
 
 /* --- sleeping --- */
+
+static bool take_wish(_Atomic uint32_t *wish)
+{
+    return atomic_load(wish) != 0 && atomic_exchange(wish, 0) != 0;
+}
+
+/* The fence orders the words with the other end's announcement: either it sees them when it looks again before
+ * it sleeps, or this sees that it sleeps. A fence waits until all that was copied into slots is in the caches,
+ * so there is one for many words, and other work comes before it. */
+bool shm_signal_due(struct shm_rx *rx, struct shm_tx *tx)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    bool wants_frames = take_wish(&tx->way->sleeping), wants_room = take_wish(&rx->way->blocked);
+    return wants_frames || wants_room;
+}
 
 bool shm_sleep(struct shm_rx *rx, struct shm_tx *tx, bool want_room)
 {

@@ -57,14 +57,17 @@ int shm_tx_slot(struct shm_tx *tx, uint32_t *slot);
 /* Takes back what the consumer has returned. To be called when nobody waits, after a post: it may wait for
  * the consumer's caches. -EPROTO as above. */
 int shm_tx_collect(struct shm_tx *tx);
-/* Hands over the slot that shm_tx_slot() gave. True: the consumer is to be signalled. */
-bool shm_tx_post(struct shm_tx *tx, uint32_t slot, uint32_t len);
+/* Hands over the slot that shm_tx_slot() gave. shm_signal_due() has to follow. */
+void shm_tx_post(struct shm_tx *tx, uint32_t slot, uint32_t len);
 
 /* The next frame: 1 with slot and len (14 to max), 0: none, -EPROTO. */
 int shm_rx_take(struct shm_rx *rx, uint32_t max, uint32_t *slot, uint32_t *len);
 bool shm_rx_waiting(const struct shm_rx *rx);
-/* Gives a slot back. True: the producer is to be signalled. */
-bool shm_rx_return(struct shm_rx *rx, uint32_t slot);
+/* Gives a slot back. shm_signal_due() has to follow. */
+void shm_rx_return(struct shm_rx *rx, uint32_t slot);
+
+/* Whether the other end sleeps and is to be signalled, after any number of posts and returns. */
+bool shm_signal_due(struct shm_rx *rx, struct shm_tx *tx);
 
 /* Announces sleep, for frames and, if so wanted, for room, until shm_awake(). False: there is something to do. */
 bool shm_sleep(struct shm_rx *rx, struct shm_tx *tx, bool want_room);

@@ -416,13 +416,15 @@ static void test_ring_rules(void **state)
     shm_rx_init(&rx, way);
     for (uint32_t i = 0; i < 70000u * 3; i++) { /* past the wrap of laps */
         assert_int_equal(shm_tx_slot(&tx, &slot), 1);
-        assert_false(shm_tx_post(&tx, slot, 14 + i % 1000));
+        shm_tx_post(&tx, slot, 14 + i % 1000);
+        assert_false(shm_signal_due(&rx, &tx));
         if (i < 40) {
             continue; /* keep some in flight */
         }
         assert_int_equal(shm_rx_take(&rx, 65535, &slot, &len), 1);
         assert_int_equal(len, 14 + (i - 40) % 1000);
-        assert_false(shm_rx_return(&rx, slot));
+        shm_rx_return(&rx, slot);
+        assert_false(shm_signal_due(&rx, &tx));
     }
     while (shm_tx_slot(&tx, &slot) == 1) {
         shm_tx_post(&tx, slot, 100);
@@ -435,9 +437,15 @@ static void test_ring_rules(void **state)
     while (shm_rx_take(&rx, 65535, &slot, &len) == 1) {
     }
     assert_true(shm_sleep(&rx, &tx, true));
-    assert_true(shm_rx_return(&rx, 5)); /* the producer waits for room */
+    atomic_store(&way->sleeping, 0);
+    shm_rx_return(&rx, 5);
+    assert_true(shm_signal_due(&rx, &tx)); /* the producer waits for room */
+    assert_false(shm_signal_due(&rx, &tx));
     assert_int_equal(shm_tx_slot(&tx, &slot), 1);
-    assert_true(shm_tx_post(&tx, slot, 20)); /* the consumer sleeps */
+    assert_true(shm_sleep(&rx, &tx, false));
+    shm_tx_post(&tx, slot, 20);
+    assert_true(shm_signal_due(&rx, &tx)); /* the consumer sleeps */
+    assert_false(shm_signal_due(&rx, &tx));
     assert_int_equal(shm_rx_take(&rx, 65535, &slot, &len), 1);
 
     /* Words that no honest peer writes. */
