@@ -23,7 +23,8 @@ enum {
     LW_SEG_ITEMS = 128,    /* pieces of one segment: a frame of LINK_PIECES holds them */
     LW_AHEAD = 256 * 1024, /* queued beyond what the windows let go */
     LW_RX_BATCH = 64,
-    LW_RX_RESTED = 16, /* the first batch after a rest */
+    LW_RX_OCTETS = 64 * 1024, /* a batch of more does not grow */
+    LW_RX_RESTED = 16,        /* the first batch after a rest */
     LW_CONNECT_MS = 10000,
     LW_LINGER_MS = 60000,
     LW_TICK_MS = 5,

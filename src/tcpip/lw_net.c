@@ -282,19 +282,36 @@ static void unstall(struct lw_net *net)
     }
 }
 
+/* A lone frame is answered before the link is asked again; a busy link is read in batches, no larger than
+ * what the sender has to have on its way meanwhile. */
+static void choose_batch(struct lw_net *net, uint32_t n, uint32_t octets)
+{
+    if (n < net->batch) {
+        net->batch = 1;
+    } else if (octets < LW_RX_OCTETS) {
+        net->batch = min_u32(2 * n, LW_RX_BATCH);
+    }
+}
+
+static uint32_t take_frames(struct lw_net *net)
+{
+    struct frame *f[LW_RX_BATCH];
+    uint32_t n = net->link->ops->rx(net->link, f, net->batch), octets = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        octets += f[i]->len + (f[i]->next != NULL ? f[i]->next->len : 0);
+        lw_input(net, f[i]);
+    }
+    choose_batch(net, n, octets);
+    return n;
+}
+
 static uint32_t lw_turn(struct net *base)
 {
     struct lw_net *net = lw_net_of(base);
-    struct frame *f[LW_RX_BATCH];
     net->now_us = 0;
-    uint32_t n = net->link->ops->rx(net->link, f, net->batch);
-    for (uint32_t i = 0; i < n; i++) {
-        lw_input(net, f[i]);
-    }
+    uint32_t n = take_frames(net);
     base->gone = net->link->gone;
     uint32_t own = lw_input_self(net);
-    /* A lone frame is answered before the link is asked again; a busy link is read in batches. */
-    net->batch = n == net->batch ? min_u32(2 * n, LW_RX_BATCH) : 1;
     if (timers_wanted(net, n)) {
         run_timers(net);
         watch_link(net);
