@@ -18,11 +18,12 @@
 
 enum {
     USER_BUSY_TURNS = 64, /* empty polls between two looks that mean "a program is polling" */
-    NEAR_MS = 1,          /* how long the thread then keeps out of its way */
-    FAR_MS = 500,         /* and out of that of a driver that sleeps */
-    KEEP_NEAR = 20,       /* times without a turn before it goes so far */
-    POSTS_AT_ONCE = 4,    /* between two turns; more are sent together */
-    LATE_MS = 5,          /* by which a timer may be late */
+    NEAR_PART = 8, /* the thread keeps out of its way for that part of the time it has been at it */
+    NEAR_MAX_MS = 4,   /* and at most so long */
+    FAR_MS = 500,      /* and out of that of a driver that sleeps */
+    KEEP_NEAR = 20,    /* times without a turn before it goes so far */
+    POSTS_AT_ONCE = 4, /* between two turns; more are sent together */
+    LATE_MS = 5,       /* by which a timer may be late */
 };
 
 static uint64_t now_us(void)
@@ -531,19 +532,22 @@ static bool user_is_driving(struct loop *l, unsigned *seen)
     return more || atomic_load(&l->drivers) > 0;
 }
 
-/* Near: it will be back in a moment. Far: a driver has slept for a while and may go on so. */
-static void keep_away(struct loop *l, unsigned quiet)
+/* Near: it will be back in a moment. A wake-up costs it its processor, so the longer it has been at it (ms) the less
+ * often we look. Far: a driver has slept for a while and may go on so. Returns for how long it was, in ms. */
+static unsigned keep_away(struct loop *l, unsigned since, unsigned quiet)
 {
+    unsigned near = min_u32(since / NEAR_PART + 1, NEAR_MAX_MS);
     struct pollfd p = {.fd = l->thread_fd, .events = POLLIN};
     bool far = quiet > KEEP_NEAR && atomic_load(&l->drivers) > 0;
     atomic_store(&l->away, far ? LOOP_FAR : LOOP_NEAR);
     if (far && atomic_load(&l->drivers) == 0) {
         far = false; /* he has just left, and did not see that we went far */
     }
-    if (poll(&p, 1, far ? FAR_MS : NEAR_MS) > 0) {
+    if (poll(&p, 1, far ? FAR_MS : (int)near) > 0) {
         drain(l->thread_fd);
     }
     atomic_store(&l->away, LOOP_HERE);
+    return near;
 }
 
 static void thread_turn(struct loop *l)
@@ -562,16 +566,16 @@ static void thread_turn(struct loop *l)
 static void *thread_main(void *arg)
 {
     struct loop *l = arg;
-    unsigned turns = 0, quiet = 0, drives = 0;
+    unsigned turns = 0, quiet = 0, drives = 0, since = 0;
     while (!atomic_load(&l->stop)) {
         bool driving = user_is_driving(l, &drives);
         if (user_is_polling(l) || driving) {
             unsigned now = atomic_load(&l->turns);
             quiet = now == turns ? quiet + 1 : 0;
             turns = now;
-            keep_away(l, quiet);
+            since = min_u32(since + keep_away(l, since, quiet), NEAR_PART * NEAR_MAX_MS);
         } else {
-            quiet = 0;
+            quiet = since = 0;
             thread_turn(l);
         }
     }
