@@ -222,24 +222,37 @@ void loop_post_later(struct loop *l, struct uiw_qp *qp)
 }
 
 /* A program that posts one by one without looking for completions would make a frame of each: from
- * some number on they wait for the next turn, its own or the thread's. */
+ * some number on they wait for the next turn, its own or the thread's. Threads may miscount each other's. */
 static bool gathers(struct loop *l)
 {
-    if (atomic_fetch_add_explicit(&l->posts, 1, memory_order_relaxed) < POSTS_AT_ONCE) {
+    count_up(&l->posts);
+    return atomic_load_explicit(&l->posts, memory_order_relaxed) > POSTS_AT_ONCE;
+}
+
+static bool post_now(struct loop *l, struct uiw_qp *qp)
+{
+    if (pthread_mutex_trylock(&l->lock) != 0) {
         return false;
     }
-    loop_wake(l);
+    if (!l->dead) {
+        qp_run(qp);
+    }
+    flush_posted(l);
+    release(l);
     return true;
 }
 
 void loop_post(struct loop *l, struct uiw_qp *qp)
 {
-    loop_post_later(l, qp);
-    atomic_thread_fence(memory_order_seq_cst);
-    if (gathers(l)) {
+    bool later = gathers(l);
+    if (!later && post_now(l, qp)) {
         return;
     }
-    if (pthread_mutex_trylock(&l->lock) == 0) {
+    loop_post_later(l, qp);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (later) {
+        loop_wake(l);
+    } else if (pthread_mutex_trylock(&l->lock) == 0) { /* its holder may have looked before */
         flush_posted(l);
         release(l);
     }
