@@ -29,6 +29,11 @@ static inline void list_append(struct list *l, struct list *node)
     l->prev = node;
 }
 
+static inline void list_prepend(struct list *l, struct list *node)
+{
+    list_append(l->next, node);
+}
+
 /* Leaves the node on no list; harmless when it was on none. */
 static inline void list_remove(struct list *node)
 {
@@ -45,6 +50,19 @@ static inline struct list *list_shift(struct list *l)
     }
     list_remove(node);
     return node;
+}
+
+/* Moves all of 'from' to the end of l. */
+static inline void list_join(struct list *l, struct list *from)
+{
+    if (list_empty(from)) {
+        return;
+    }
+    from->next->prev = l->prev;
+    from->prev->next = l;
+    l->prev->next = from->next;
+    l->prev = from->prev;
+    list_init(from);
 }
 
 #define LIST_EACH(it, l) for (struct list *it = (l)->next; it != (l); it = it->next)

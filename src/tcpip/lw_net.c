@@ -267,18 +267,20 @@ static bool timers_wanted(struct lw_net *net, uint32_t frames)
     return true;
 }
 
+static void flush_first(struct lw_net *net, struct list *streams)
+{
+    list_join(streams, &net->dirty);
+    list_join(&net->dirty, streams);
+}
+
 static void unstall(struct lw_net *net)
 {
     if (!net->link_full || !net->link->ops->tx_ready(net->link)) {
         return;
     }
     net->link_full = false;
-    struct list *node;
-    if (!lw_late_send(net)) {
-        return;
-    }
-    while ((node = list_shift(&net->stalled)) != NULL) {
-        list_append(&net->dirty, node);
+    if (lw_late_send(net)) {
+        flush_first(net, &net->stalled); /* before those that have had their turn since */
     }
 }
 
@@ -287,7 +289,7 @@ static void unstall(struct lw_net *net)
 static void choose_batch(struct lw_net *net, uint32_t n, uint32_t octets)
 {
     if (n < net->batch) {
-        net->batch = 1;
+        net->batch = max_u32(n, 1);
     } else if (octets < LW_RX_OCTETS) {
         net->batch = min_u32(2 * n, LW_RX_BATCH);
     }
@@ -321,18 +323,38 @@ static uint32_t lw_turn(struct net *base)
     return n + own;
 }
 
+/* Those that found no room in the link keep their places, before those that have just sent: else the first of
+ * many would take all room each time, and the last would wait for ever. */
+static void put_back(struct lw_net *net, struct list *rest, bool was_full)
+{
+    if (!net->link_full) {
+        flush_first(net, rest);
+        return;
+    }
+    if (!was_full) {
+        list_join(rest, &net->stalled);
+    }
+    list_join(&net->stalled, rest);
+}
+
+/* So many frames leave at most before we look at what has come: with many connections the acknowledgements of
+ * the first would fill the peer's link while the last are sent. */
 static void flush_streams(struct lw_net *net)
 {
+    bool was_full = net->link_full;
+    uint64_t limit = net->tx_frames + LW_TX_BATCH;
+    struct list now = {&now, &now}; /* what becomes dirty meanwhile waits for the next flush */
+    list_join(&now, &net->dirty);
     net->now_us = 0;
-    /* What becomes dirty meanwhile waits for the next flush. */
-    struct list now = {&now, &now};
-    struct list *node;
-    while ((node = list_shift(&net->dirty)) != NULL) {
-        list_append(&now, node);
+    while (!list_empty(&now)) {
+        struct lw_stream *s = CONTAINER_OF(now.next, struct lw_stream, dirty);
+        if (!s->gone && (net->link_full || net->tx_frames >= limit)) {
+            break;
+        }
+        list_remove(&s->dirty);
+        lw_stream_flush(s);
     }
-    while ((node = list_shift(&now)) != NULL) {
-        lw_stream_flush(CONTAINER_OF(node, struct lw_stream, dirty));
-    }
+    put_back(net, &now, was_full);
     net->out_pcb = NULL;
     lw_streams_reap(net);
 }

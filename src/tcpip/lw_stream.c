@@ -132,7 +132,8 @@ void lw_stream_lost_pcb(struct lw_stream *s)
         lw_loss_end(s);
         s->pcb = NULL;
         s->gone = true;
-        lw_stream_dirty(s);
+        list_remove(&s->dirty); /* it may wait for a full link */
+        list_prepend(&s->net->dirty, &s->dirty);
     }
 }
 

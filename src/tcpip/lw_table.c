@@ -304,17 +304,30 @@ void lw_table_take_back(void)
 
 /* --- time --- */
 
+/* lwIP counts a probe of a closed window that a full link refused, as if the peer had not answered, and tries
+ * again at the next tick: in a quarter of a second the connection would be given up. */
+static void forget_unsent_probe(struct tcp_pcb *pcb)
+{
+    const struct lw_seat *seat = seat_of(pcb);
+    if (pcb->persist_backoff > 0 && pcb->persist_probe > seat->probes && pcb->persist_cnt > 0) {
+        pcb->persist_probe = seat->probes;
+    }
+}
+
 static void run_lwip_timers(void)
 {
     LIST_EACH(node, &table.at[LW_BUSY])
     {
-        struct tcp_pcb *pcb = CONTAINER_OF(node, struct lw_seat, node)->pcb;
+        struct lw_seat *seat = CONTAINER_OF(node, struct lw_seat, node);
+        struct tcp_pcb *pcb = seat->pcb;
+        seat->probes = pcb->persist_probe;
         pcb->next = tcp_active_pcbs;
         tcp_active_pcbs = pcb;
     }
     sys_check_timeouts();
     struct tcp_pcb *pcb;
     while ((pcb = take(&tcp_active_pcbs)) != NULL) {
+        forget_unsent_probe(pcb);
         if (is_quiet(pcb)) {
             move(seat_of(pcb), LW_QUIET);
         }

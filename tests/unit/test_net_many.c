@@ -152,6 +152,71 @@ static void test_full_link_loses_nothing(void **state)
     end(true);
 }
 
+/* Each of many that send as much as they can gets its part of a link that is always full. */
+static void test_full_link_is_shared(void **state)
+{
+    (void)state;
+    enum { MANY = 100, ROUNDS = 4000 };
+    static struct seen c[MANY], d[MANY];
+    struct sockaddr_storage to = test_addr("198.18.0.2", 4791);
+    struct net_wire narrow = {.room = 4};
+    begin(1500);
+    memset(c, 0, sizeof c);
+    memset(d, 0, sizeof d);
+    assert_int_equal(net_listen(w.b, (struct sockaddr *)&to, MANY, &l, &l.l), 0);
+    for (int i = 0; i < MANY; i++) {
+        c[i].to_send = UINT64_MAX;
+        assert_int_equal(net_connect(w.a, NULL, (struct sockaddr *)&to, &c[i], &c[i].s), 0);
+        assert_true(run_until(&w, can_accept, &l, 1000));
+        l.events = 0;
+        d[i].s = net_accept(l.l);
+        net_stream_set_user(d[i].s, &d[i]);
+        net_wire_set(w.a, &narrow); /* the first has come up, and sends without end */
+        net_wire_set(w.b, &narrow);
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        turn_one(w.a);
+        turn_one(w.b);
+        net_clock_advance(i % 20 == 0);
+    }
+    uint64_t least = UINT64_MAX, most = 0;
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(d[i].bad, 0);
+        least = d[i].received < least ? d[i].received : least;
+        most = d[i].received > most ? d[i].received : most;
+    }
+    assert_in_range(least, most / 4, most);
+    for (int i = 0; i < MANY; i++) {
+        net_stream_close(c[i].s, true);
+        net_stream_close(d[i].s, true);
+    }
+    end(true);
+}
+
+/* The window is closed, and the link is full for longer than it would take to send the 12 probes that may stay
+ * without an answer. */
+static void test_full_link_counts_no_probes(void **state)
+{
+    (void)state;
+    struct net_wire narrow = {.room = 1}, fine = {0};
+    connected(1500);
+    b.hold = true;
+    put(&a, 8 << 20);
+    run_for(&w, 100);
+    net_wire_set(w.a, &narrow);
+    for (uint64_t until = net_now_ms() + 10000; net_now_ms() < until; net_clock_advance(5)) {
+        turn_one(w.a);
+    }
+    assert_false(a.events & NET_EV_CLOSED);
+    net_wire_set(w.a, &fine);
+    b.hold = false;
+    take_pattern(&b);
+    run_for(&w, 5000);
+    assert_int_equal(b.received, a.to_send);
+    assert_int_equal(b.bad, 0);
+    end(false);
+}
+
 /* --- ports --- */
 
 /* A port of ours may serve one connection for each destination, and is not chosen twice for one. */
@@ -295,10 +360,16 @@ int main(void)
 {
     cmocka_set_test_filter(getenv("UIW_TEST"));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_idle_is_still),  cmocka_unit_test(test_idle_is_asked),
-        cmocka_unit_test(test_all_are_asked),  cmocka_unit_test(test_full_link_loses_nothing),
-        cmocka_unit_test(test_ports),          cmocka_unit_test(test_time_wait_gives_way),
-        cmocka_unit_test(test_time_wait_here), cmocka_unit_test(test_time_wait_answers),
+        cmocka_unit_test(test_idle_is_still),
+        cmocka_unit_test(test_idle_is_asked),
+        cmocka_unit_test(test_all_are_asked),
+        cmocka_unit_test(test_full_link_loses_nothing),
+        cmocka_unit_test(test_full_link_is_shared),
+        cmocka_unit_test(test_full_link_counts_no_probes),
+        cmocka_unit_test(test_ports),
+        cmocka_unit_test(test_time_wait_gives_way),
+        cmocka_unit_test(test_time_wait_here),
+        cmocka_unit_test(test_time_wait_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
