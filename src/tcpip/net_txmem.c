@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-enum { CHUNKS_KEPT = 256 };
+enum { CHUNKS_KEPT = 256 }; /* unused ones; more while more are in use */
 
 /* --- unused chunks --- */
 
@@ -30,18 +30,34 @@ static struct net_chunk *chunk_new(struct net_chunks *pool)
     c->end = 0;
     c->used = 0;
     c->parts = 0;
+    pool->out++;
     return c;
 }
 
-static void chunk_free(struct net_chunks *pool, struct net_chunk *c)
+static void keep(struct net_chunks *pool, struct net_chunk *c)
 {
-    if (pool->count >= CHUNKS_KEPT) {
-        free(c);
-        return;
-    }
     c->next = pool->first;
     pool->first = c;
     pool->count++;
+}
+
+static void drop_one(struct net_chunks *pool)
+{
+    struct net_chunk *c = pool->first;
+    pool->first = c->next;
+    pool->count--;
+    free(c);
+}
+
+/* Many streams take and return chunks all the time, and each that the system gets back costs page faults. When
+ * they end, one more goes with each, so that few are left. */
+static void chunk_free(struct net_chunks *pool, struct net_chunk *c)
+{
+    pool->out--;
+    keep(pool, c);
+    for (int i = 0; i < 2 && pool->count > max_u32(CHUNKS_KEPT, pool->out); i++) {
+        drop_one(pool);
+    }
 }
 
 bool net_chunks_stock(struct net_chunks *pool, uint32_t n)
@@ -51,7 +67,7 @@ bool net_chunks_stock(struct net_chunks *pool, uint32_t n)
         if (c == NULL) {
             return false;
         }
-        chunk_free(pool, c);
+        keep(pool, c);
     }
     return true;
 }
@@ -59,11 +75,8 @@ bool net_chunks_stock(struct net_chunks *pool, uint32_t n)
 void net_chunks_free(struct net_chunks *pool)
 {
     while (pool->first != NULL) {
-        struct net_chunk *c = pool->first;
-        pool->first = c->next;
-        free(c);
+        drop_one(pool);
     }
-    pool->count = 0;
 }
 
 /* --- chunks and copies of a stream --- */

@@ -26,6 +26,7 @@ struct net_chunk {
 struct net_chunks {
     struct net_chunk *first;
     uint32_t count;
+    uint32_t out; /* chunks of streams */
     bool starved; /* one could not be allocated; its owner clears it */
 };
 
