@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -576,7 +575,7 @@ static void thread_turn(struct loop *l)
     }
 }
 
-static void *thread_main(void *arg)
+void *loop_thread(void *arg)
 {
     struct loop *l = arg;
     unsigned turns = 0, quiet = 0, drives = 0, since = 0;
@@ -593,23 +592,4 @@ static void *thread_main(void *arg)
         }
     }
     return NULL;
-}
-
-int loop_start(struct loop *l)
-{
-    if (l->threaded) {
-        return 0;
-    }
-    /* A program may rely on which of its threads gets a signal (signalfd, SIGALRM). */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    l->threaded = true;
-    int err = pthread_create(&l->thread, NULL, thread_main, l);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (err != 0) {
-        l->threaded = false;
-        return fail(err, "progress thread: %s", strerror(err));
-    }
-    return 0;
 }

@@ -64,6 +64,9 @@ void loop_del(struct loop *l, struct uiw_device *dev);
 /* Starts the progress thread once. It blocks all signals. */
 int loop_start(struct loop *l);
 
+/* What that thread does: arg is the loop. */
+void *loop_thread(void *arg);
+
 void loop_lock(struct loop *l);
 void loop_unlock(struct loop *l);
 

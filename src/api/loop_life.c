@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How loops come and go, and what becomes of them in a forked child. */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -177,4 +178,23 @@ void loop_del(struct loop *l, struct uiw_device *dev)
         epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
     }
     list_remove(&dev->on_loop);
+}
+
+int loop_start(struct loop *l)
+{
+    if (l->threaded) {
+        return 0;
+    }
+    /* A program may rely on which of its threads gets a signal (signalfd, SIGALRM). */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    l->threaded = true;
+    int err = pthread_create(&l->thread, NULL, loop_thread, l);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (err != 0) {
+        l->threaded = false;
+        return fail(err, "progress thread: %s", strerror(err));
+    }
+    return 0;
 }
