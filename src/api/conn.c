@@ -88,6 +88,19 @@ void conn_no_deadline(struct uiw_conn *c)
     list_remove(&c->on_timed);
 }
 
+/* Nothing is acknowledged any more, or only the peer's FIN is missing. It may be busy with what it has: no reset
+ * takes that from it, and the stream ends by itself. */
+static void close_is_due(struct uiw_conn *c)
+{
+    static const char text[] = "closed; the peer did not close its side in time";
+    if (c->state == CONN_DRAIN && !c->st.dead && !c->ended) {
+        conn_end(c, UIW_REASON_CLOSED, NULL, text);
+        conn_close_stream(c, false);
+    } else {
+        conn_kill(c, UIW_REASON_CLOSED, text);
+    }
+}
+
 static void on_deadline(struct uiw_conn *c)
 {
     conn_no_deadline(c);
@@ -115,9 +128,7 @@ static void on_deadline(struct uiw_conn *c)
             break;
         }
         __attribute__((fallthrough));
-    default:
-        conn_kill(c, UIW_REASON_CLOSED, "closed; the peer did not close its side in time");
-        break;
+    default: close_is_due(c); break;
     }
 }
 
@@ -190,6 +201,9 @@ static void on_stream(struct uiw_conn *c, unsigned events)
 {
     if ((events & NET_EV_ACKED) != 0 && c->qp != NULL) {
         qp_reap(c->qp, net_tx_acked(c->stream));
+    }
+    if ((events & NET_EV_ACKED) != 0 && c->state >= CONN_CLOSING) {
+        conn_close_moves(c);
     }
     if ((events & NET_EV_UP) != 0) {
         conn_setup_up(c);

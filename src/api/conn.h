@@ -29,9 +29,10 @@ enum conn_state {
 };
 
 enum {
-    CONN_CLOSE_MS = 10000, /* for the rest of the queue to go out in good order */
-    CONN_DRAIN_MS = 3000,  /* for the peer's FIN after ours */
-    CONN_NUDGE_MS = 20,    /* before the first nudge; five times as long before each next */
+    CONN_CLOSE_MS = 10000,     /* for the rest of the queue to go out in good order */
+    CONN_DRAIN_MS = 3000,      /* for the peer's FIN after ours */
+    CONN_CLOSE_MAX_MS = 60000, /* both begin anew with each acknowledgement, not beyond this */
+    CONN_NUDGE_MS = 20,        /* before the first nudge; five times as long before each next */
     CONN_NUDGES = 3,
     CONN_SEGMENTS_AT_ONCE = 11, /* four times makes a large segment of 1460 octets on the wire */
     CONN_LEND_MIN = 8192,       /* payload from which lending beats copying (design.md, measured) */
@@ -103,7 +104,8 @@ struct cm_event {
 struct uiw_conn {
     struct uiw_device *dev;
     struct list on_device, on_timed, on_listener;
-    uint64_t deadline; /* ms of net_now_ms() */
+    uint64_t deadline;    /* ms of net_now_ms() */
+    uint64_t close_until; /* ms: what ends a close that makes headway */
     struct uiw_event_channel *channel;
     struct uiw_listener *listener; /* until its CONNECT_REQUEST was fetched */
     void *user;
@@ -173,6 +175,7 @@ void conn_terminated(struct uiw_conn *c, const struct rdmap_term *term); /* by t
 void conn_fail_request(struct uiw_conn *c, uint32_t index, enum uiw_wc_status status);
 void conn_begin_close(struct uiw_conn *c); /* in good order */
 void conn_close_step(struct uiw_conn *c);  /* goes on with it as far as possible now */
+void conn_close_moves(struct uiw_conn *c); /* something was acknowledged */
 void conn_fin(struct uiw_conn *c);         /* the peer's FIN, all its octets read */
 /* QP to error and the last event, once. v: fault or peer's Terminate, or NULL. */
 void conn_end(struct uiw_conn *c, enum uiw_reason reason, const struct verdict *v,

@@ -171,7 +171,18 @@ void conn_begin_close(struct uiw_conn *c)
     if (!conn_nudge_due(c)) {
         conn_set_deadline(c, CONN_CLOSE_MS);
     }
+    c->close_until = net_now_ms() + CONN_CLOSE_MAX_MS;
     conn_close_step(c);
+}
+
+void conn_close_moves(struct uiw_conn *c)
+{
+    uint64_t now = net_now_ms();
+    bool in_order = (c->state == CONN_CLOSING && !conn_nudge_due(c)) || c->state == CONN_DRAIN;
+    if (in_order && !c->st.dead && !c->ended && now < c->close_until) {
+        uint64_t wait = c->state == CONN_CLOSING ? CONN_CLOSE_MS : CONN_DRAIN_MS;
+        conn_set_deadline(c, min_u64(wait, c->close_until - now));
+    }
 }
 
 void conn_close_step(struct uiw_conn *c)

@@ -85,8 +85,62 @@ static void test_peer_never_closes(void **state)
     assert_false(raw_next(&c->r, &c->c, &c->u));
     solo_expect_end(c, UIW_REASON_CLOSED);
     assert_in_range(c->s.ms - start, 2500, 4000);
+    assert_false(c->c.closed); /* it may be busy with what has come */
+    raw_run(&c->r, 62000);
     assert_true(c->c.closed);
     solo_close(c);
+}
+
+static void wait_for(struct sim *s, uint64_t ms)
+{
+    uint64_t end = s->ms + ms;
+    while (s->ms < end) {
+        sim_step(s);
+    }
+}
+
+/* We close with Sends on their way to a peer that takes one each so many ms. */
+static void close_to_a_slow_peer(uint32_t window, uint64_t pause_ms)
+{
+    enum { SENDS = 12, SIZE = 16384 };
+    static uint8_t mem[2][SIZE];
+    struct sim s;
+    struct uiw_mr *mr[2];
+    struct uiw_wc wc;
+    net_test_window(window);
+    sim_open(&s, 1, "mtu=1500,rnr=60");
+    sim_connect(&s, NULL, NULL);
+    net_test_window(0);
+    for (int i = 0; i < 2; i++) {
+        mr[i] = sim_reg(&s, i, mem[i], SIZE, UIW_ACCESS_LOCAL_WRITE);
+    }
+    for (int i = 0; i < SENDS; i++) {
+        assert_int_equal(
+            sim_post(&s, 0, UIW_WR_SEND, sim_sge(mr[0], mem[0], SIZE), (struct sim_at){0, 0}), 0);
+    }
+    assert_int_equal(uiw_disconnect(s.side[0].conn), 0);
+    for (int i = 0; i < SENDS; i++) {
+        wait_for(&s, pause_ms);
+        sim_recv(&s, 1, sim_sge(mr[1], mem[1], SIZE), 1);
+        sim_poll(&s, 1, 1, &wc);
+        assert_int_equal(wc.status, UIW_WC_SUCCESS);
+        assert_int_equal(s.side[1].disconnected, 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        sim_until(&s, &s.side[i].disconnected, 1, 5000);
+        assert_int_equal(s.side[i].last.reason, UIW_REASON_CLOSED);
+        uiw_mr_dereg(mr[i]);
+    }
+    sim_close(&s);
+}
+
+/* What was posted arrives, and both ends see a close in good order: with a window that is too small for it, and
+ * with one that takes all of it at once, so that for us nothing moves for longer than a close may stand still. */
+static void test_close_waits_for_a_slow_peer(void **state)
+{
+    (void)state;
+    close_to_a_slow_peer(32768, 1000);
+    close_to_a_slow_peer(0, 4000);
 }
 
 /* Both FINs leave before either has come. */
@@ -204,6 +258,7 @@ int main(void)
         cmocka_unit_test(test_peer_closes_its_half),
         cmocka_unit_test(test_we_close_our_half),
         cmocka_unit_test(test_peer_never_closes),
+        cmocka_unit_test(test_close_waits_for_a_slow_peer),
         cmocka_unit_test(test_both_close_at_once),
         cmocka_unit_test(test_both_close_with_work),
         cmocka_unit_test(test_peer_closes_on_an_open_read),
