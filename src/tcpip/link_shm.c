@@ -28,6 +28,7 @@ struct memory {
     uint32_t done[RETURN_AT]; /* slots to give back */
     uint32_t done_count;
     int wake_peer;
+    bool asleep; /* somebody waits for the link */
     bool parted;
 };
 
@@ -107,6 +108,7 @@ static void begin(struct link_shm *s)
     m->link = &s->base;
     m->area = s->session.area;
     m->wake_peer = s->session.wake_peer;
+    m->asleep = true;
     unsigned in = s->session.listened ? 1 : 0;
     shm_rx_init(&m->rx, &m->area->way[in]);
     shm_tx_init(&m->tx, &m->area->way[1 - in]);
@@ -222,6 +224,17 @@ static uint32_t shm_rx(struct link *l, struct frame **out, uint32_t max)
 
 /* --- send --- */
 
+/* Who sleeps already, while another thread fills the link, did not ask to be woken for room. */
+static int slot_for(struct memory *m, uint32_t *slot)
+{
+    int r = shm_tx_slot(&m->tx, slot);
+    if (r == 0 && m->asleep) {
+        shm_sleep(&m->rx, &m->tx, true);
+        r = shm_tx_slot(&m->tx, slot);
+    }
+    return r;
+}
+
 static int shm_tx(struct link *l, struct link_tx *tx)
 {
     struct link_shm *s = shm_of(l);
@@ -231,7 +244,7 @@ static int shm_tx(struct link *l, struct link_tx *tx)
         return -ENETDOWN;
     }
     uint32_t slot;
-    int r = shm_tx_slot(&m->tx, &slot);
+    int r = slot_for(m, &slot);
     if (r <= 0) {
         s->broken |= r < 0;
         return r < 0 ? -ENETDOWN : -EAGAIN;
@@ -264,6 +277,7 @@ static bool shm_link_sleep(struct link *l, bool want_room)
     }
     give_back_done(s->mem);
     shm_tell(l);
+    s->mem->asleep = true;
     return shm_sleep(&s->mem->rx, &s->mem->tx, want_room);
 }
 
@@ -271,6 +285,7 @@ static void shm_woken(struct link *l)
 {
     struct link_shm *s = shm_of(l);
     if (s->mem != NULL) {
+        s->mem->asleep = false;
         shm_awake(&s->mem->rx, &s->mem->tx);
         uint64_t count;
         ssize_t n = read(s->session.wake_us, &count, sizeof count);

@@ -255,7 +255,7 @@ void lw_stream_fail(struct lw_stream *s, int error); /* resets it; not from with
 void lw_stream_lost_pcb(struct lw_stream *s); /* lwIP has freed it, and may say why at once */
 void lw_stream_dirty(struct lw_stream *s);
 void lw_stream_widen(struct lw_stream *s); /* before segments are made */
-void lw_stream_flush(struct lw_stream *s);
+bool lw_stream_flush(struct lw_stream *s); /* false: a full link refused its first frame */
 void lw_streams_reap(struct lw_net *net);
 void lw_stream_link_down(struct lw_stream *s);
 void lw_stream_link_up(struct lw_stream *s);

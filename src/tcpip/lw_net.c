@@ -352,7 +352,9 @@ static void flush_streams(struct lw_net *net)
             break;
         }
         list_remove(&s->dirty);
-        lw_stream_flush(s);
+        if (!lw_stream_flush(s)) {
+            list_prepend(&now, &s->dirty);
+        }
     }
     put_back(net, &now, was_full);
     net->out_pcb = NULL;

@@ -321,18 +321,19 @@ static bool ack_is_due(const struct lw_stream *s)
     return s->rx_segments > 1 || s->rx_unacked >= s->base.emss;
 }
 
-void lw_stream_flush(struct lw_stream *s)
+bool lw_stream_flush(struct lw_stream *s)
 {
     if (s->gone) {
         closed(s, 0);
     }
     if (s->pcb == NULL || ended(s)) {
-        return;
+        return true;
     }
     struct tcp_pcb *pcb = s->pcb;
     if (!s->up || pcb->state < ESTABLISHED) {
-        return;
+        return true;
     }
+    uint64_t before = s->net->tx_frames;
     s->net->out_pcb = pcb;
     lw_table_wake(pcb);
     if (s->oos > 0) {
@@ -352,13 +353,18 @@ void lw_stream_flush(struct lw_stream *s)
         lw_loss_watch(s);
     }
     if (ended(s) || orphan_done(s)) {
-        return;
+        return true;
     }
     bool more = pcb->unsent != NULL || (s->own && s->snd.board.lost > 0) || s->item_count > 0 ||
                 (pcb->flags & TF_ACK_NOW) != 0;
-    if (s->net->link_full && more) {
-        list_append(&s->net->stalled, &s->dirty);
+    if (!s->net->link_full || !more) {
+        return true;
     }
+    if (s->net->tx_frames == before) {
+        return false;
+    }
+    list_append(&s->net->stalled, &s->dirty);
+    return true;
 }
 
 /* --- time --- */
