@@ -98,7 +98,8 @@ enum uiw_progress { UIW_THREADED, UIW_POLLED };
  * of this host), -EMFILE, and what the kernel says of cc= (-ENOENT: none of that name; -EPERM). */
 int uiw_device_open(const char *spec, struct uiw_device **out);
 
-/* -EBUSY while PDs, CQs, channels, listeners or connections are left. */
+/* -EBUSY while PDs, CQs, channels, listeners or connections are left. What streams that were closed in good order
+ * have still to send (see uiw_disconnect()) may be lost: our TCP ends here. */
 int uiw_device_close(struct uiw_device *dev);
 
 /* Gives the device up, for a reason that is not one connection's: memory turned bad, say, or the program
