@@ -88,12 +88,15 @@ void conn_no_deadline(struct uiw_conn *c)
     list_remove(&c->on_timed);
 }
 
-/* Nothing is acknowledged any more, or only the peer's FIN is missing. It may be busy with what it has: no reset
- * takes that from it, and the stream ends by itself. */
+/* Nothing is acknowledged any more, or only the peer's FIN is missing. One that is busy with what it has gets the time
+ * that is left; no reset takes anything from it, and the stream ends by itself. */
 static void close_is_due(struct uiw_conn *c)
 {
     static const char text[] = "closed; the peer did not close its side in time";
-    if (c->state == CONN_DRAIN && !c->st.dead && !c->ended) {
+    bool in_order = c->state == CONN_DRAIN && !c->st.dead && !c->ended;
+    if (in_order && net_now_ms() < c->close_until && net_peer_behind(c->stream)) {
+        conn_set_deadline(c, CONN_DRAIN_MS);
+    } else if (in_order) {
         conn_end(c, UIW_REASON_CLOSED, NULL, text);
         conn_close_stream(c, false);
     } else {

@@ -523,9 +523,9 @@ int uiw_accept(struct uiw_conn *conn, struct uiw_qp *qp, const struct uiw_conn_p
 int uiw_reject(struct uiw_conn *conn, const void *private_data, uint32_t private_len);
 
 /* In good order: what is posted goes out, then TCP is closed; DISCONNECTED follows at both ends, when
- * the peer has closed too, or when nothing was acknowledged for a few seconds (a minute in all at most); the
- * device then goes on sending what is left for another minute. Calling it again, or when the stream is down, does
- * no harm. */
+ * the peer has closed too, or when nothing was acknowledged for a few seconds and the peer is not busy
+ * with what it has (a minute in all at most); the device then goes on sending what is left for another
+ * minute. Calling it again, or when the stream is down, does no harm. */
 int uiw_disconnect(struct uiw_conn *conn);
 
 /* At once, by a TCP reset. */

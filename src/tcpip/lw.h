@@ -307,6 +307,7 @@ uint8_t *lw_tx_reserve(struct net_stream *s, uint32_t n);
 void lw_tx_commit(struct net_stream *s, uint32_t n, uint32_t unit);
 bool lw_tx_lend(struct net_stream *s, const void *p, uint32_t n);
 uint32_t lw_tx_room(struct net_stream *s);
+bool lw_peer_behind(const struct net_stream *stream);
 void lw_tx_unlend(struct net_stream *s, const void *p, uint64_t n);
 void lw_tx_on_acked(struct lw_stream *s, uint32_t n);
 void lw_tx_push(struct lw_stream *s); /* gives TCP what the windows allow */

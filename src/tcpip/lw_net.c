@@ -454,6 +454,7 @@ static const struct net_ops lw_ops = {
     .tx_lend = lw_tx_lend,
     .tx_room = lw_tx_room,
     .tx_unlend = lw_tx_unlend,
+    .peer_behind = lw_peer_behind,
     .shutdown = lw_shutdown,
     .stream_close = lw_stream_close,
 };

@@ -154,6 +154,13 @@ void lw_tx_tell_room(struct lw_stream *s)
     }
 }
 
+/* A window that is short of its largest by less than a segment may not be worth an update to the peer. */
+bool lw_peer_behind(const struct net_stream *stream)
+{
+    const struct lw_stream *s = CONTAINER_OF(stream, const struct lw_stream, base);
+    return s->pcb != NULL && s->up && s->pcb->snd_wnd + s->base.emss < s->pcb->snd_wnd_max;
+}
+
 /* --- queueing --- */
 
 static struct lw_item *last_item(struct lw_stream *s)

@@ -270,6 +270,11 @@ uint64_t net_tx_acked(const struct net_stream *s)
     return s->tx_acked;
 }
 
+bool net_peer_behind(const struct net_stream *s)
+{
+    return s->net->ops->peer_behind != NULL && s->net->ops->peer_behind(s);
+}
+
 void net_tx_unlend(struct net_stream *s, const void *p, uint64_t n)
 {
     s->net->ops->tx_unlend(s, p, n);

@@ -186,6 +186,10 @@ uint32_t net_tx_room(struct net_stream *s);
 uint64_t net_tx_queued(const struct net_stream *s);
 uint64_t net_tx_acked(const struct net_stream *s);
 
+/* Whether the peer has octets that its owner has not taken yet, as far as its window tells. Never for sock, where
+ * the kernel looks after what was sent. */
+bool net_peer_behind(const struct net_stream *s);
+
 /* All octets lent from [p, p + n) that are not acknowledged are copied; the stream refers to that
  * memory no longer. */
 void net_tx_unlend(struct net_stream *s, const void *p, uint64_t n);

@@ -47,6 +47,7 @@ struct net_ops {
     bool (*tx_lend)(struct net_stream *s, const void *p, uint32_t n);
     uint32_t (*tx_room)(struct net_stream *s);
     void (*tx_unlend)(struct net_stream *s, const void *p, uint64_t n);
+    bool (*peer_behind)(const struct net_stream *s); /* NULL: never */
     void (*shutdown)(struct net_stream *s);
     void (*stream_close)(struct net_stream *s, bool abort);
 };
