@@ -24,8 +24,8 @@ enum {
     LW_AHEAD = 256 * 1024, /* queued beyond what the windows let go */
     LW_RX_BATCH = 64,
     LW_RX_OCTETS = 64 * 1024, /* a batch of more does not grow */
-    LW_TX_BATCH = 64,
-    LW_RX_RESTED = 16, /* the first batch after a rest */
+    LW_TX_BATCH = 64,         /* frames of a flush */
+    LW_RX_RESTED = 16,        /* the first batch after a rest */
     LW_CONNECT_MS = 10000,
     LW_LINGER_MS = 60000,
     LW_TICK_MS = 5,

@@ -267,6 +267,7 @@ static bool timers_wanted(struct lw_net *net, uint32_t frames)
     return true;
 }
 
+/* They have waited for longer than all that became dirty since. */
 static void flush_first(struct lw_net *net, struct list *streams)
 {
     list_join(streams, &net->dirty);
@@ -280,7 +281,7 @@ static void unstall(struct lw_net *net)
     }
     net->link_full = false;
     if (lw_late_send(net)) {
-        flush_first(net, &net->stalled); /* before those that have had their turn since */
+        flush_first(net, &net->stalled);
     }
 }
 

@@ -10,6 +10,17 @@ static void count_segments(void *arg, const uint8_t *f, uint32_t len)
     segments += len >= 14 + test_headers() && f[14 + (test_v6() ? 6 : 9)] == IPPROTO_TCP;
 }
 
+/* A wire whose end b listens for so many connections of end a, and where. */
+static struct sockaddr_storage expect_many(struct seen *c, struct seen *d, int n)
+{
+    struct sockaddr_storage at = test_addr("198.18.0.2", 4791);
+    begin(1500);
+    memset(c, 0, (size_t)n * sizeof *c);
+    memset(d, 0, (size_t)n * sizeof *d);
+    assert_int_equal(net_listen(w.b, (struct sockaddr *)&at, n, &l, &l.l), 0);
+    return at;
+}
+
 /* --- idle ones --- */
 
 /* How often a net that is left to itself for so long wants to be turned. */
@@ -82,11 +93,7 @@ static void test_all_are_asked(void **state)
     (void)state;
     enum { MANY = 500 };
     static struct seen c[MANY], d[MANY];
-    struct sockaddr_storage at = test_addr("198.18.0.2", 4791);
-    begin(1500);
-    memset(c, 0, sizeof c);
-    memset(d, 0, sizeof d);
-    assert_int_equal(net_listen(w.b, (struct sockaddr *)&at, 8, &l, &l.l), 0);
+    struct sockaddr_storage at = expect_many(c, d, MANY);
     for (int i = 0; i < MANY; i++) {
         assert_int_equal(net_connect(w.a, NULL, (struct sockaddr *)&at, &c[i], &c[i].s), 0);
         assert_true(run_until(&w, has_event, &c[i], 1000));
@@ -120,12 +127,8 @@ static void test_full_link_loses_nothing(void **state)
     (void)state;
     enum { MANY = 50 };
     static struct seen c[MANY], d[MANY];
-    struct sockaddr_storage to = test_addr("198.18.0.2", 4791);
     struct net_wire narrow = {.room = 2};
-    begin(1500);
-    memset(c, 0, sizeof c);
-    memset(d, 0, sizeof d);
-    assert_int_equal(net_listen(w.b, (struct sockaddr *)&to, MANY, &l, &l.l), 0);
+    struct sockaddr_storage to = expect_many(c, d, MANY);
     assert_int_equal(net_connect(w.a, NULL, (struct sockaddr *)&to, &a, &a.s), 0); /* neighbours */
     assert_true(run_until(&w, has_event, &a, 1000));
     net_stream_close(net_accept(l.l), true);
@@ -158,12 +161,8 @@ static void test_full_link_is_shared(void **state)
     (void)state;
     enum { MANY = 100, ROUNDS = 4000 };
     static struct seen c[MANY], d[MANY];
-    struct sockaddr_storage to = test_addr("198.18.0.2", 4791);
     struct net_wire narrow = {.room = 4};
-    begin(1500);
-    memset(c, 0, sizeof c);
-    memset(d, 0, sizeof d);
-    assert_int_equal(net_listen(w.b, (struct sockaddr *)&to, MANY, &l, &l.l), 0);
+    struct sockaddr_storage to = expect_many(c, d, MANY);
     for (int i = 0; i < MANY; i++) {
         c[i].to_send = UINT64_MAX;
         assert_int_equal(net_connect(w.a, NULL, (struct sockaddr *)&to, &c[i], &c[i].s), 0);
