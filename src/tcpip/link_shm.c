@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/copy.h"
 #include "base/log.h"
 #include "tcpip/link.h"
 #include "tcpip/shm_join.h"
@@ -251,9 +252,10 @@ static int shm_tx(struct link *l, struct link_tx *tx)
     }
     uint8_t *d = m->tx.way->data[slot];
     for (uint32_t i = 1; i < tx->n; i++) {
-        memcpy(d, tx->v[i].iov_base, tx->v[i].iov_len);
+        copy_across(d, tx->v[i].iov_base, tx->v[i].iov_len);
         d += tx->v[i].iov_len;
     }
+    copy_across_done();
     shm_tx_post(&m->tx, slot, tx->len);
     l->untold = true;
     s->broken |= shm_tx_collect(&m->tx) < 0;
