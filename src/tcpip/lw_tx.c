@@ -181,18 +181,23 @@ static void add_item(struct lw_stream *s, struct lw_item item)
         *last_item(s) = item;
     }
     s->tx_wire = ((item.head ? 0 : s->tx_wire) + item.n) % s->base.emss;
-    s->tx_since = item.head ? item.n : s->tx_since + min_u32(item.n, UINT32_MAX - s->tx_since);
+    s->tx_since += min_u32(item.n, UINT32_MAX - s->tx_since);
     s->base.tx_queued += item.n;
     lw_stream_dirty(s);
 }
 
+/* A segment that ends here is large enough to be worth a frame. */
+static bool may_end(const struct lw_stream *s)
+{
+    return s->tx_since >= PACKETS_TOGETHER * s->base.emss && !s->net->link->memory;
+}
+
 /* A unit of n octets had better begin a segment: it would lie in two packets, as all after it, since the
  * one before was shorter, the last of its message. Units of all sizes share packets nevertheless. */
-static bool wants_head(const struct lw_stream *s, uint32_t wire, uint32_t n)
+static bool wants_head(const struct lw_stream *s, uint32_t wire, uint32_t n, uint32_t before)
 {
     uint32_t emss = s->base.emss;
-    return wire != 0 && n > emss - wire && n <= emss && n > s->tx_unit_before + UNITS_ALIKE &&
-           s->tx_since >= PACKETS_TOGETHER * emss && !s->net->link->memory;
+    return wire != 0 && n > emss - wire && n <= emss && n > before + UNITS_ALIKE && may_end(s);
 }
 
 /* The unit that the last item ends with gets an item of its own, which begins a segment. */
@@ -211,6 +216,13 @@ static void give_head(struct lw_stream *s)
     s->tx_wire = s->tx_since = n;
 }
 
+/* The kernel copies what begins a frame to where a page begins. Some processors take a third longer for a source that
+ * lies otherwise; so where a segment begins anyway, a chunk does, and the other way round (lw_tx_commit()). */
+static bool wants_chunk(const struct lw_stream *s, uint32_t n)
+{
+    return n > s->base.emss && !s->tx_lent && wants_head(s, s->tx_wire, s->base.emss, s->tx_unit);
+}
+
 uint8_t *lw_tx_reserve(struct net_stream *stream, uint32_t n)
 {
     struct lw_stream *s = lw_stream_of(stream);
@@ -220,6 +232,9 @@ uint8_t *lw_tx_reserve(struct net_stream *stream, uint32_t n)
     }
     items_take(s);
     lw_stream_widen(s);
+    if (wants_chunk(s, n)) {
+        net_txmem_turn_over(&s->tx_mem, &s->net->chunks, CHUNK_STOCK);
+    }
     uint8_t *p = net_txmem_reserve(&s->tx_mem, &s->net->chunks, n);
     if (p == NULL) {
         refuse(s);
@@ -238,15 +253,18 @@ void lw_tx_commit(struct net_stream *stream, uint32_t n, uint32_t unit)
         return;
     }
     rest_over(&s->net->rest);
-    bool begins = !s->tx_lent;
+    bool begins = !s->tx_lent, head = false, anew = false;
     if (begins) {
+        anew = wants_head(s, s->tx_wire, unit, s->tx_unit);
+        head = anew || (net_txmem_fresh(&s->tx_mem) && may_end(s));
         net_txmem_mark(&s->tx_mem, n, unit);
         s->tx_unit_before = s->tx_unit;
         s->tx_unit = 0;
     }
     const uint8_t *p = net_txmem_commit(&s->tx_mem, n, s->base.tx_queued + n);
     uint16_t border = begins ? 0 : LW_NO_BORDER;
-    add_item(s, (struct lw_item){p, n, border, begins && wants_head(s, s->tx_wire, unit), false});
+    add_item(s, (struct lw_item){p, n, border, head, false});
+    s->tx_since = anew ? n : s->tx_since;
     s->tx_unit += unit;
     s->tx_unit_before = n > unit ? unit : s->tx_unit_before;
     s->tx_lent = false;
@@ -262,7 +280,8 @@ bool lw_tx_lend(struct net_stream *stream, const void *p, uint32_t n)
     lw_stream_widen(s);
     uint32_t unit = s->tx_unit;
     if (!s->tx_lent && unit > 0 && s->item_count > 0 && last_item(s)->n >= unit &&
-        wants_head(s, (s->tx_wire + s->base.emss - unit) % s->base.emss, unit + n)) {
+        wants_head(s, (s->tx_wire + s->base.emss - unit) % s->base.emss, unit + n,
+                   s->tx_unit_before)) {
         give_head(s);
     }
     s->tx_lent = true;

@@ -92,22 +92,34 @@ static void pop_chunk(struct net_txmem *m, struct net_chunks *pool)
     chunk_free(pool, c);
 }
 
+static bool add_chunk(struct net_txmem *m, struct net_chunks *pool)
+{
+    struct net_chunk *c = chunk_new(pool);
+    if (c == NULL) {
+        return false;
+    }
+    if (m->last != NULL) {
+        m->last->next = c;
+    } else {
+        m->first = c;
+    }
+    m->last = c;
+    return true;
+}
+
 uint8_t *net_txmem_reserve(struct net_txmem *m, struct net_chunks *pool, uint32_t n)
 {
-    struct net_chunk *c = m->last;
-    if (c == NULL || NET_CHUNK - c->used < n) {
-        c = chunk_new(pool);
-        if (c == NULL) {
-            return NULL;
-        }
-        if (m->last != NULL) {
-            m->last->next = c;
-        } else {
-            m->first = c;
-        }
-        m->last = c;
+    if ((m->last == NULL || NET_CHUNK - m->last->used < n) && !add_chunk(m, pool)) {
+        return NULL;
     }
-    return c->data + c->used;
+    return m->last->data + m->last->used;
+}
+
+void net_txmem_turn_over(struct net_txmem *m, struct net_chunks *pool, uint32_t stock)
+{
+    if (m->last != NULL && m->last->used > 0 && pool->count > stock) {
+        add_chunk(m, pool);
+    }
 }
 
 const uint8_t *net_txmem_commit(struct net_txmem *m, uint32_t n, uint64_t end)

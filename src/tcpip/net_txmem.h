@@ -50,6 +50,15 @@ void net_chunks_free(struct net_chunks *pool);
 /* n contiguous octets, at most NET_CHUNK, behind what was committed; NULL without memory. */
 uint8_t *net_txmem_reserve(struct net_txmem *m, struct net_chunks *pool, uint32_t n);
 
+/* What is reserved next begins a chunk, which takes no memory that is not there already: else it may not. */
+void net_txmem_turn_over(struct net_txmem *m, struct net_chunks *pool, uint32_t stock);
+
+/* What was reserved last begins a chunk. */
+static inline bool net_txmem_fresh(const struct net_txmem *m)
+{
+    return m->last->used == 0;
+}
+
 /* Of what is committed next, n octets, a piece begins at each multiple of unit, as its owner sees it. */
 void net_txmem_mark(struct net_txmem *m, uint32_t n, uint32_t unit);
 
