@@ -13,6 +13,7 @@
 
 #include "api/device.h"
 #include "api/error.h"
+#include "api/loop_sleep.h"
 #include "api/qp.h"
 
 enum {
@@ -22,7 +23,6 @@ enum {
     FAR_MS = 500,      /* and out of that of a driver that sleeps */
     KEEP_NEAR = 20,    /* times without a turn before it goes so far */
     POSTS_AT_ONCE = 4, /* between two turns; more are sent together */
-    LATE_MS = 5,       /* by which a timer may be late */
 };
 
 static uint64_t now_us(void)
@@ -37,13 +37,6 @@ static void poke(int fd)
     uint64_t one = 1;
     ssize_t r = write(fd, &one, sizeof one);
     (void)r; /* EAGAIN: who waits for it is awake already */
-}
-
-static void drain(int fd)
-{
-    uint64_t count;
-    ssize_t r = read(fd, &count, sizeof count);
-    (void)r;
 }
 
 void loop_rouse(struct loop *l)
@@ -104,53 +97,8 @@ static void flush_posted(struct loop *l)
 
 /* --- letting go of the lock --- */
 
-/* What a sleeper waits on: a descriptor of its own, ours, and the links'. Those directly, since a wake-up
- * through epoll takes longer; epoll is for more links than fit. */
-enum { SLEEP_OWN, SLEEP_WAKE, SLEEP_LINKS, SLEEP_MAX = 8 };
-
-struct sleep {
-    struct sleeper me;
-    struct loop *loop;
-    struct pollfd p[SLEEP_MAX];
-    nfds_t n;
-};
-
-static int sleep_limit(struct loop *l, int timeout_ms)
-{
-    LIST_EACH(it, &l->devices)
-    {
-        int t = device_timeout_ms(CONTAINER_OF(it, struct uiw_device, on_loop));
-        if (t >= 0 && (timeout_ms < 0 || t < timeout_ms)) {
-            timeout_ms = t;
-        }
-    }
-    return timeout_ms;
-}
-
-/* Whoever has had the lock may leave behind what those who sleep do not hear of: work that no descriptor tells,
- * or a timer that is due before they wake. */
-static bool must_wake(struct loop *l)
-{
-    uint64_t until = UINT64_MAX;
-    if (list_empty(&l->asleep)) {
-        return false;
-    }
-    LIST_EACH(it, &l->asleep)
-    {
-        until = min_u64(until, CONTAINER_OF(it, struct sleeper, node)->until);
-    }
-    LIST_EACH(it, &l->devices)
-    {
-        if (net_untold(CONTAINER_OF(it, struct uiw_device, on_loop)->net)) {
-            return true;
-        }
-    }
-    int limit = sleep_limit(l, -1);
-    return limit >= 0 && net_now_ms() + (uint64_t)limit + LATE_MS < until;
-}
-
 /* A poster that found the lock taken relies on its holder: look once more after letting go. */
-static void let_go(struct loop *l, bool wake)
+void loop_let_go(struct loop *l, bool wake)
 {
     for (;;) {
         pthread_mutex_unlock(&l->lock);
@@ -160,16 +108,16 @@ static void let_go(struct loop *l, bool wake)
             break;
         }
         flush_posted(l);
-        wake |= must_wake(l);
+        wake |= loop_must_wake(l);
     }
     if (wake) {
         loop_wake(l);
     }
 }
 
-static void release(struct loop *l)
+void loop_release(struct loop *l)
 {
-    let_go(l, must_wake(l));
+    loop_let_go(l, loop_must_wake(l));
 }
 
 void loop_lock(struct loop *l)
@@ -183,7 +131,7 @@ void loop_unlock(struct loop *l)
 {
     /* What the call queued (a SYN, a Reply, a FIN) is to leave now, not at the next frame. */
     flush_posted(l);
-    let_go(l, true); /* timers may have changed */
+    loop_let_go(l, true); /* timers may have changed */
 }
 
 void loop_wake(struct loop *l)
@@ -203,7 +151,7 @@ void loop_try_turn(struct loop *l)
     count_up(&l->user_turns);
     if (pthread_mutex_trylock(&l->lock) == 0) {
         turn(l);
-        release(l);
+        loop_release(l);
     } else {
         sched_yield(); /* the holder may need this very core */
     }
@@ -237,7 +185,7 @@ static bool post_now(struct loop *l, struct uiw_qp *qp)
         qp_run(qp);
     }
     flush_posted(l);
-    release(l);
+    loop_release(l);
     return true;
 }
 
@@ -253,124 +201,15 @@ void loop_post(struct loop *l, struct uiw_qp *qp)
         loop_wake(l);
     } else if (pthread_mutex_trylock(&l->lock) == 0) { /* its holder may have looked before */
         flush_posted(l);
-        release(l);
+        loop_release(l);
     }
-}
-
-/* --- sleeping --- */
-
-/* Announces to the links that somebody sleeps. How long at most; 0 when there is work already. With the lock. */
-static int lie_down(struct loop *l, struct sleeper *me, int timeout_ms)
-{
-    bool ready = false;
-    LIST_EACH(it, &l->devices)
-    {
-        ready |= !device_sleep(CONTAINER_OF(it, struct uiw_device, on_loop));
-    }
-    timeout_ms = sleep_limit(l, timeout_ms);
-    me->until = timeout_ms >= 0 ? net_now_ms() + (uint64_t)timeout_ms : UINT64_MAX;
-    list_append(&l->asleep, &me->node);
-    atomic_fetch_add(&l->sleepers, 1);
-    return ready ? 0 : timeout_ms;
-}
-
-static void get_up(struct loop *l, struct sleeper *me)
-{
-    list_remove(&me->node);
-    if (atomic_fetch_sub(&l->sleepers, 1) == 1) {
-        LIST_EACH(it, &l->devices)
-        {
-            device_woken(CONTAINER_OF(it, struct uiw_device, on_loop));
-        }
-    }
-}
-
-static void wake_up(void *arg)
-{
-    struct sleep *s = arg;
-    struct loop *l = s->loop;
-    pthread_mutex_lock(&l->lock);
-    get_up(l, &s->me);
-    release(l);
-}
-
-static void watch(struct sleep *s, struct loop *l, int link_fd)
-{
-    if (s->n == SLEEP_MAX) {
-        s->n = SLEEP_LINKS;
-        link_fd = l->epoll_fd;
-    } else if (s->p[SLEEP_LINKS].fd == l->epoll_fd) {
-        return;
-    }
-    s->p[s->n++] = (struct pollfd){.fd = link_fd, .events = POLLIN};
-}
-
-/* For how long (us) to leave all links alone; see net_rest_us(). Not when we were told to spin for longer. */
-static uint32_t rest_us(struct loop *l)
-{
-    uint32_t least = UINT32_MAX;
-    pthread_mutex_lock(&l->lock);
-    LIST_EACH(it, &l->devices)
-    {
-        uint32_t us = device_rest_us(CONTAINER_OF(it, struct uiw_device, on_loop));
-        least = us < least ? us : least;
-    }
-    release(l);
-    return least == UINT32_MAX || least < l->spin_us ? 0 : least;
-}
-
-static int fall_asleep(struct sleep *s, int timeout_ms)
-{
-    struct loop *l = s->loop;
-    pthread_mutex_lock(&l->lock);
-    LIST_EACH(it, &l->devices)
-    {
-        watch(s, l, net_fd(CONTAINER_OF(it, struct uiw_device, on_loop)->net));
-    }
-    timeout_ms = lie_down(l, &s->me, timeout_ms);
-    let_go(l, false);
-    return atomic_load(&l->posted) != NULL || atomic_load(&l->stop) ? 0 : timeout_ms;
-}
-
-/* The links' frames wake nobody while we rest. */
-static void sleep_in_poll(struct sleep *s, int timeout_ms, uint32_t rest)
-{
-    if (rest == 0) {
-        poll(s->p, s->n, timeout_ms);
-        return;
-    }
-    struct timespec t = {.tv_nsec = (long)rest * 1000};
-    ppoll(s->p, SLEEP_LINKS, &t, NULL);
-}
-
-/* Sleeps until a link has frames (but not within rest us, if that is not 0: then no longer than that), somebody
- * wakes us, a timer is due or fd (if not -1) is readable. One of several sleepers may eat a wake-up: he turns
- * the loop for all. Lock not held. */
-static void sleep_on_links(struct loop *l, int timeout_ms, int fd, uint32_t rest)
-{
-    struct sleep s = {.loop = l, .n = SLEEP_LINKS};
-    s.p[SLEEP_OWN] = (struct pollfd){.fd = fd, .events = POLLIN};
-    s.p[SLEEP_WAKE] = (struct pollfd){.fd = l->wake_fd, .events = POLLIN};
-    s.p[SLEEP_LINKS].fd = -1;
-    const int limit = fall_asleep(&s, timeout_ms);
-    pthread_cleanup_push(wake_up, &s);
-    if (limit != 0) {
-        int state;
-        pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
-        sleep_in_poll(&s, limit, rest);
-        pthread_setcancelstate(state, NULL);
-        if (s.p[SLEEP_WAKE].revents != 0) {
-            drain(l->wake_fd);
-        }
-    }
-    pthread_cleanup_pop(1);
 }
 
 static bool turn_once(struct loop *l)
 {
     loop_lock(l);
     bool busy = turn(l);
-    release(l);
+    loop_release(l);
     return busy;
 }
 
@@ -411,11 +250,11 @@ static bool progress(struct loop *l, int timeout_ms, int fd)
     if (timeout_ms == 0) {
         return false;
     }
-    uint32_t rest = rest_us(l);
+    uint32_t rest = loop_rest_us(l);
     if (rest == 0 && spin(l)) {
         return true;
     }
-    sleep_on_links(l, timeout_ms, fd, rest);
+    loop_sleep(l, timeout_ms, fd, rest);
     return turn_once(l);
 }
 
@@ -429,7 +268,7 @@ static void stop_driving(void *arg)
 }
 
 /* Turns of the caller must not be cut short by a cancellation while he has the lock: that may strike in
- * sleep_on_links() only. */
+ * loop_sleep() only. */
 static bool drive(struct loop *l, int timeout_ms, int fd)
 {
     int state;
@@ -454,9 +293,9 @@ static void go_outside(struct loop *l)
     pthread_mutex_lock(&l->lock);
     int limit = 0;
     if (!atomic_exchange(&l->is_outside, true)) {
-        limit = lie_down(l, &l->outside, -1);
+        limit = loop_lie_down(l, &l->outside, -1);
     }
-    let_go(l, false);
+    loop_let_go(l, false);
     struct itimerspec t = {.it_value = {limit / 1000, limit % 1000 * 1000000}};
     if (limit == 0 || atomic_load(&l->posted) != NULL) {
         poke(l->wake_fd);
@@ -475,10 +314,10 @@ static bool come_inside(struct loop *l)
     bool was = atomic_exchange(&l->is_outside, false);
     if (was) {
         timerfd_settime(l->timer_fd, 0, &(struct itimerspec){.it_value = {0}}, NULL);
-        drain(l->wake_fd);
-        get_up(l, &l->outside);
+        loop_drain(l->wake_fd);
+        loop_get_up(l, &l->outside);
     }
-    release(l);
+    loop_release(l);
     return was;
 }
 
@@ -494,7 +333,7 @@ int loop_outside_fd(struct loop *l)
         }
         poke(l->wake_fd); /* nobody has looked for work on its behalf yet */
     }
-    release(l);
+    loop_release(l);
     return err != 0 ? fail(err, "timer: %s", strerror(err)) : l->epoll_fd;
 }
 
@@ -556,7 +395,7 @@ static unsigned keep_away(struct loop *l, unsigned since, unsigned quiet)
         far = false; /* he has just left, and did not see that we went far */
     }
     if (poll(&p, 1, far ? FAR_MS : (int)near) > 0) {
-        drain(l->thread_fd);
+        loop_drain(l->thread_fd);
     }
     atomic_store(&l->away, LOOP_HERE);
     return near;
@@ -569,9 +408,9 @@ static void thread_turn(struct loop *l)
     if (busy) {
         return;
     }
-    uint32_t rest = rest_us(l);
+    uint32_t rest = loop_rest_us(l);
     if (rest > 0 || !spin(l)) {
-        sleep_on_links(l, -1, -1, rest);
+        loop_sleep(l, -1, -1, rest);
     }
 }
 

@@ -18,7 +18,7 @@ enum {
     ITEMS_OF_PIECE = 2, /* what one more commit or lend adds; keeps what lw_tx_room() promised */
     ITEMS_HELD = 64,    /* unused rings */
     WINDOW_IN_MEMORY = 128 * 1024,
-    WINDOW_LEAST = 256 * 1024,
+    WINDOW_LEAST = 512 * 1024,
     WINDOW_PER_US = 2000, /* octets; above 16 Gbit/s WINDOW_LEAST is part of what the path holds */
 };
 

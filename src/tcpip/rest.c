@@ -16,6 +16,9 @@ uint32_t rest_time(struct rest *r, uint64_t now_us)
     if (r->run < REST_RUN) {
         return 0;
     }
+    if (r->is_long) {
+        return REST_LONG_US;
+    }
     r->poor = came > 1 ? 0 : r->poor + 1;
     if (r->poor > REST_POOR) {
         rest_over(r);

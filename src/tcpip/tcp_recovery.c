@@ -70,7 +70,9 @@ static void delay_ack(struct lw_stream *s, const struct tcp_hdr *hdr, const stru
     }
     s->rx_unacked += p->tot_len;
     s->rx_segments++;
-    rest_came(&s->net->rest, p->tot_len, s->base.emss);
+    if (!s->net->link->memory) {
+        rest_came(&s->net->rest, p->tot_len, s->base.emss);
+    }
     if (s->rx_unacked >= ACK_EVERY) {
         s->rx_unacked = 0;
     } else {
