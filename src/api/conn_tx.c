@@ -152,30 +152,27 @@ static struct send_wqe *next_wr(struct uiw_conn *c)
     return e;
 }
 
-/* Requests on memory send nothing: all that are next are done now. */
-static void run_local(struct uiw_conn *c)
+/* Requests on memory send nothing: all that are next are done now. Returns the first other one, if it may go. */
+static struct send_wqe *run_local(struct uiw_conn *c)
 {
     struct uiw_qp *qp = c->qp;
-    struct send_wqe *e;
-    while (!c->st.dead && (e = next_wr(c)) != NULL && mem_is_wr(e->opcode)) {
+    struct send_wqe *e = next_wr(c);
+    while (e != NULL && mem_is_wr(e->opcode)) {
         uint32_t index = qp->sq_next++;
         enum uiw_wc_status status = mem_wr_run(qp, e);
         if (status != UIW_WC_SUCCESS) {
             conn_fail_request(c, index, status);
-            return;
+            return NULL;
         }
         e->state = WQE_DONE;
         qp_reap(qp, net_tx_acked(c->stream));
+        e = c->st.dead ? NULL : next_wr(c);
     }
+    return e;
 }
 
-/* False: no request may start now. */
-static bool start_wr(struct uiw_conn *c)
+static bool start_wr(struct uiw_conn *c, struct send_wqe *e)
 {
-    struct send_wqe *e = next_wr(c);
-    if (e == NULL) {
-        return false;
-    }
     c->tx.kind = CONN_TX_WR;
     c->tx.index = c->qp->sq_next++;
     c->tx.sge = 0;
@@ -215,9 +212,7 @@ static bool start_response(struct uiw_conn *c)
 static bool pick(struct uiw_conn *c)
 {
     struct conn_tx *tx = &c->tx;
-    if (c->qp != NULL && !c->st.dead) {
-        run_local(c);
-    }
+    struct send_wqe *e = c->qp != NULL && !c->st.dead ? run_local(c) : NULL;
     if (c->term_due) {
         c->term_due = false;
         tx->kind = CONN_TX_TERMINATE;
@@ -230,7 +225,7 @@ static bool pick(struct uiw_conn *c)
     bool response = rdmap_irq_pending(&c->st);
     if (!response || !tx->response_turn) {
         tx->response_turn = true;
-        if (c->qp != NULL && start_wr(c)) {
+        if (e != NULL && start_wr(c, e)) {
             return tx->active = true;
         }
     } else {

@@ -3,6 +3,7 @@
 #ifndef UIW_BASE_BASE_H
 #define UIW_BASE_BASE_H
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,51 +39,58 @@ static inline uint32_t max_u32(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* Wire order is big-endian everywhere except for the MPA CRC field (RFC 5044 sec 4.4). */
+/* Wire order is big-endian everywhere except for the MPA CRC field (RFC 5044 sec 4.4). One store for each: octet by octet,
+ * gcc puts neighbouring fields together by dozens of shifts. */
 static inline uint16_t get_be16(const uint8_t *p)
 {
-    return (uint16_t)((unsigned)p[0] << 8 | p[1]);
+    uint16_t v;
+    memcpy(&v, p, sizeof v);
+    return be16toh(v);
 }
 
 static inline uint32_t get_be32(const uint8_t *p)
 {
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return be32toh(v);
 }
 
 static inline uint64_t get_be64(const uint8_t *p)
 {
-    return (uint64_t)get_be32(p) << 32 | get_be32(p + 4);
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return be64toh(v);
 }
 
 static inline uint32_t get_le32(const uint8_t *p)
 {
-    return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return le32toh(v);
 }
 
 static inline void put_be16(uint8_t *p, uint32_t v)
 {
-    p[0] = (uint8_t)(v >> 8);
-    p[1] = (uint8_t)v;
+    uint16_t wire = htobe16((uint16_t)v);
+    memcpy(p, &wire, sizeof wire);
 }
 
 static inline void put_be32(uint8_t *p, uint32_t v)
 {
-    put_be16(p, v >> 16);
-    put_be16(p + 2, v & 0xffff);
+    uint32_t wire = htobe32(v);
+    memcpy(p, &wire, sizeof wire);
 }
 
 static inline void put_be64(uint8_t *p, uint64_t v)
 {
-    put_be32(p, (uint32_t)(v >> 32));
-    put_be32(p + 4, (uint32_t)v);
+    uint64_t wire = htobe64(v);
+    memcpy(p, &wire, sizeof wire);
 }
 
 static inline void put_le32(uint8_t *p, uint32_t v)
 {
-    p[0] = (uint8_t)v;
-    p[1] = (uint8_t)(v >> 8);
-    p[2] = (uint8_t)(v >> 16);
-    p[3] = (uint8_t)(v >> 24);
+    uint32_t wire = htole32(v);
+    memcpy(p, &wire, sizeof wire);
 }
 
 #endif

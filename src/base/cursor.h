@@ -49,6 +49,10 @@ static inline bool cursor_skip(struct cursor *c, uint32_t n)
     if (n > c->left) {
         return false;
     }
+    if (n > 0 && n <= c->v->n - c->off) { /* most often it lies in one span */
+        cursor_step(c, n);
+        return true;
+    }
     while (n > 0) {
         struct span r = cursor_run(c, n);
         cursor_step(c, r.n);
@@ -62,6 +66,11 @@ static inline bool cursor_take(struct cursor *c, uint32_t n, void *dst)
 {
     if (n > c->left) {
         return false;
+    }
+    if (n > 0 && n <= c->v->n - c->off) {
+        memcpy(dst, c->v->p + c->off, n);
+        cursor_step(c, n);
+        return true;
     }
     uint8_t *d = dst;
     while (n > 0) {

@@ -26,10 +26,10 @@ uint32_t ddp_hdr_pack(const struct ddp_hdr *h, uint8_t out[DDP_HDR_MAX])
 
 static void unpack(const uint8_t *p, struct ddp_hdr *h)
 {
-    h->tagged = (p[0] & BIT_TAGGED) != 0;
-    h->last = (p[0] & BIT_LAST) != 0;
-    h->version = p[0] & MASK_VERSION;
-    h->ulp = p[1];
+    *h = (struct ddp_hdr){.tagged = (p[0] & BIT_TAGGED) != 0,
+                          .last = (p[0] & BIT_LAST) != 0,
+                          .version = p[0] & MASK_VERSION,
+                          .ulp = p[1]};
     if (h->tagged) {
         h->stag = get_be32(p + 2);
         h->to = get_be64(p + 6);
@@ -43,16 +43,18 @@ static void unpack(const uint8_t *p, struct ddp_hdr *h)
 
 struct verdict ddp_seg_parse(struct cursor ulpdu, struct ddp_seg *seg)
 {
-    seg->hdr = (struct ddp_hdr){0};
     seg->len = ulpdu.left;
     seg->raw_len = 0;
     seg->plen = 0;
-    seg->payload = (struct cursor){0};
     struct span first = cursor_run(&ulpdu, 1);
     bool tagged = first.n > 0 && (first.p[0] & BIT_TAGGED) != 0;
     uint32_t hlen = tagged ? DDP_TAGGED_LEN : DDP_UNTAGGED_LEN;
-    if (!cursor_take(&ulpdu, hlen, seg->raw)) {
+    bool whole = tagged ? cursor_take(&ulpdu, DDP_TAGGED_LEN, seg->raw)
+                        : cursor_take(&ulpdu, DDP_UNTAGGED_LEN, seg->raw);
+    if (!whole) {
         /* The ULPDU_Length cannot be right, which only MPA has a code for. */
+        seg->hdr = (struct ddp_hdr){0};
+        seg->payload = (struct cursor){0};
         return verdict_bad(LAYER_LLP, LLP_MPA, MPA_ERR_MARKER);
     }
     unpack(seg->raw, &seg->hdr);

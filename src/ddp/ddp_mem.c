@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "ddp/ddp_mem.h"
 
+enum { TAIL = 8 }; /* octets that are placed after all others */
+
 /* Stands in the slots of removed regions. Its STag has index 0, which no region has, so that a
  * search passes it by without a test of its own. Read only, whatever the slots' type says. */
 static const struct ddp_mem ddp_mem_gone = {.stag = 0};
@@ -249,7 +251,13 @@ static void place_tail(uint8_t *d, const uint8_t *s, uint32_t n)
 void ddp_mem_place(struct mspan dst, struct cursor src)
 {
     uint32_t n = min_u32(dst.n, src.left);
-    uint32_t tail = min_u32(n, 8);
+    struct span run = cursor_run(&src, n);
+    if (run.n == n && n > TAIL) { /* the common case: all in one piece */
+        memcpy(dst.p, run.p, n - TAIL);
+        place_tail(dst.p + n - TAIL, run.p + n - TAIL, TAIL);
+        return;
+    }
+    uint32_t tail = min_u32(n, TAIL);
     uint8_t *d = dst.p;
     for (uint32_t body = n - tail; body > 0;) {
         struct span r = cursor_run(&src, body);
@@ -258,7 +266,7 @@ void ddp_mem_place(struct mspan dst, struct cursor src)
         d += r.n;
         body -= r.n;
     }
-    uint8_t last[8];
+    uint8_t last[TAIL];
     if (cursor_take(&src, tail, last)) {
         place_tail(d, last, tail);
     }

@@ -120,10 +120,38 @@ static void put_trailer(struct writer *w, uint32_t pad)
     w->at += MPA_CRC_LEN;
 }
 
+/* The common case: no Markers, and the payload in one piece that is still in the cache when it is summed. */
+static uint32_t copy_flat(struct mpa_tx *tx, const struct mpa_out *u, struct span payload,
+                          uint8_t *dst)
+{
+    uint32_t pad = mpa_fpdu_pad(u->hlen + u->plen);
+    uint8_t *d = dst + MPA_LEN_FIELD;
+    warm(payload);
+    put_be16(dst, u->hlen + u->plen);
+    if (u->hlen > 0) {
+        memcpy(d, u->hdr, u->hlen);
+    }
+    d += u->hlen;
+    memcpy(d, payload.p, payload.n);
+    cursor_step(u->payload, payload.n);
+    d += payload.n;
+    put_le32(d, 0); /* the pad, and what the CRC then overwrites */
+    d += pad;
+    uint32_t sum = tx->crc ? crc32c_add(CRC32C_INIT, dst, (size_t)(d - dst)) : ~0u;
+    put_le32(d, crc32c_final(sum));
+    d += MPA_CRC_LEN;
+    tx->pos += (uint32_t)(d - dst);
+    return (uint32_t)(d - dst);
+}
+
 uint32_t mpa_tx_copy(struct mpa_tx *tx, const struct mpa_out *u, uint8_t *dst)
 {
     if (!acceptable(u)) {
         return 0;
+    }
+    struct span run = cursor_run(u->payload, min_u32(u->plen, BLOCK));
+    if (!tx->markers && run.n == u->plen && run.n > 0) {
+        return copy_flat(tx, u, run, dst);
     }
     uint8_t len[MPA_LEN_FIELD];
     put_be16(len, u->hlen + u->plen);

@@ -115,6 +115,7 @@ struct lw_stream {
     bool up, fin_in, fin_out, fin_sent, closed;
     bool gone;         /* lwIP has freed the pcb, and may say why in a moment */
     bool settled;      /* the pcb's MSS is our virtual one */
+    uint32_t wide_for; /* the peer's largest window that this was made for; 0: none */
     uint16_t peer_mss; /* as the peer said, before that */
     uint16_t path_mtu; /* as a router said; 0: none did */
     bool orphan;       /* closed by its owner: only delivers what is queued */

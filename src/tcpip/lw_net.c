@@ -340,7 +340,9 @@ static void put_back(struct lw_net *net, struct list *rest, bool was_full)
 
 /* So many frames leave at most before we look at what has come: with many connections the acknowledgements of
  * the first would fill the peer's link while the last are sent. */
-static void flush_streams(struct lw_net *net)
+__attribute__((noinline)) /* or each flush that finds nothing would save registers for it */
+static void
+flush_streams(struct lw_net *net)
 {
     bool was_full = net->link_full;
     uint64_t limit = net->tx_frames + LW_TX_BATCH;

@@ -236,6 +236,7 @@ static void set_emss(struct lw_stream *s)
     uint32_t emss = max_u32(min_u32(s->peer_mss, room), LW_SEG_MIN);
     /* FPDUs are multiples of 4: only segments that are, too, begin with one (RFC 5044 sec 5.1). */
     s->base.emss = min_u32(emss, LW_SEG_MAX) & ~3u;
+    s->wide_for = 0;
     if (s->own) {
         sender_set_mss(&s->snd, s->base.emss);
     }
@@ -277,6 +278,10 @@ void lw_stream_attach(struct lw_stream *s, struct tcp_pcb *pcb)
 void lw_stream_widen(struct lw_stream *s)
 {
     struct tcp_pcb *pcb = s->pcb;
+    if (s->settled && s->wide_for == pcb->snd_wnd_max) {
+        return;
+    }
+    s->wide_for = pcb->snd_wnd_max;
     uint32_t most = min_u32(LW_SEG_MAX, max_u32(pcb->snd_wnd_max / 2, s->base.emss));
     uint32_t wide = most / s->base.emss * s->base.emss;
     if (!s->settled || wide > pcb->mss) {

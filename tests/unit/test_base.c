@@ -91,6 +91,7 @@ static void cursor_takes_all(void **state)
 static void cursor_never_overruns(void **state)
 {
     (void)state;
+    volatile uint32_t all = UINT32_MAX; /* else gcc warns of the copy that is not made */
     for (uint32_t a = 0; a <= 10; a++) {
         struct span v[7];
         struct cursor c = ten(v);
@@ -100,7 +101,7 @@ static void cursor_never_overruns(void **state)
         assert_false(cursor_skip(&c, 11 - a));
         assert_false(cursor_take(&c, 11 - a, got));
         assert_false(cursor_skip(&c, UINT32_MAX));
-        assert_false(cursor_take(&c, UINT32_MAX, got));
+        assert_false(cursor_take(&c, all, got));
         assert_memory_equal(&c, &before, sizeof c);
     }
     struct cursor none = cursor_of(NULL, 0);
