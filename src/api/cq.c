@@ -23,6 +23,9 @@ static void cq_overflow(struct uiw_cq *cq)
 
 static void announce(struct uiw_cq *cq, const struct uiw_wc *wc)
 {
+    if (cq->channel == NULL) {
+        return;
+    }
     /* Against uiw_cq_arm(): either it sees this completion in its next poll, or we see it armed. */
     atomic_thread_fence(memory_order_seq_cst);
     int armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);

@@ -41,6 +41,7 @@ void copy_past_caches(uint8_t *d, const uint8_t *s, size_t n)
     for (d += lead, s += lead, n -= lead; n >= LINE; d += LINE, s += LINE, n -= LINE) {
         store_line(d, s);
     }
+    _mm_sfence(); /* such stores keep no order by themselves */
     memcpy(d, s, n);
 }
 
@@ -52,11 +53,6 @@ void copy_across(void *dst, const void *src, size_t n)
         memcpy(dst, src, n);
     }
 }
-
-void copy_across_done(void)
-{
-    _mm_sfence();
-}
 #else
 void copy_past_caches(uint8_t *d, const uint8_t *s, size_t n)
 {
@@ -66,9 +62,5 @@ void copy_past_caches(uint8_t *d, const uint8_t *s, size_t n)
 void copy_across(void *dst, const void *src, size_t n)
 {
     memcpy(dst, src, n);
-}
-
-void copy_across_done(void)
-{
 }
 #endif

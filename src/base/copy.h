@@ -5,12 +5,9 @@
 
 #include "base/base.h"
 
-/* memcpy() into memory that another processor has read and has in its caches, as in a ring between two processes. What
- * is stored may become visible later than what is stored after it, until copy_across_done(). */
+/* memcpy() into memory that another processor has read and has in its caches, as in a ring between two processes. A
+ * store with release order tells it of the copy, as of any other. */
 void copy_across(void *dst, const void *src, size_t n);
-
-/* Comes before the store that tells the other processor of the copies. */
-void copy_across_done(void);
 
 /* What copy_across() does with much on the processors that gain by it; here for its test. */
 void copy_past_caches(uint8_t *d, const uint8_t *s, size_t n);

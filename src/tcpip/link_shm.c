@@ -255,7 +255,6 @@ static int shm_tx(struct link *l, struct link_tx *tx)
         copy_across(d, tx->v[i].iov_base, tx->v[i].iov_len);
         d += tx->v[i].iov_len;
     }
-    copy_across_done();
     shm_tx_post(&m->tx, slot, tx->len);
     l->untold = true;
     s->broken |= shm_tx_collect(&m->tx) < 0;
