@@ -9,6 +9,7 @@ struct conn_scratch *conn_scratch_new(void); /* NULL: no memory; freed by free()
 
 void conn_on_net(struct uiw_device *dev, const struct net_ready *r);
 void conn_run_timers(struct uiw_device *dev);
+void conn_sent(struct uiw_conn *c); /* see qp_sent() */
 void conn_drop_all(struct uiw_device *dev);
 
 /* The device has failed: every stream ends, with a Terminate 0/2/08 where one can be sent. */

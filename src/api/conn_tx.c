@@ -443,7 +443,9 @@ static void wr_done(struct uiw_conn *c)
     } else if (!awaits_response(e)) {
         e->state = tx->lent ? WQE_LENT : WQE_DONE;
         e->done_at = tx->lent_to;
-        qp_reap(c->qp, net_tx_acked(c->stream));
+        if (c->dev->loop->posting != c->qp) {
+            qp_reap(c->qp, net_tx_acked(c->stream));
+        }
     }
 }
 
@@ -486,13 +488,22 @@ static void expect_answer(struct uiw_conn *c)
     }
 }
 
-void conn_tx(struct uiw_conn *c)
+static bool is_posted(const struct uiw_conn *c)
 {
-    if (!allowed(c)) {
-        return;
-    }
+    return c->qp != NULL &&
+           c->qp->sq_next != atomic_load_explicit(&c->qp->sq.ring.tail, memory_order_acquire);
+}
+
+/* Most often there is nothing, and that is found here. */
+static bool has_more(const struct uiw_conn *c)
+{
+    return c->tx.active || c->term_due || is_posted(c) || rdmap_irq_pending(&c->st);
+}
+
+static void send_all(struct uiw_conn *c)
+{
     follow_emss(c);
-    while (c->tx.active || pick(c)) {
+    while (c->tx.active || (has_more(c) && pick(c))) {
         if (send_segment(c) != TX_SENT) {
             return;
         }
@@ -500,6 +511,20 @@ void conn_tx(struct uiw_conn *c)
         if (c->tx.msg.done) {
             message_done(c);
         }
+    }
+}
+
+void conn_tx(struct uiw_conn *c)
+{
+    if (has_more(c) && allowed(c)) {
+        send_all(c);
+    }
+}
+
+void conn_sent(struct uiw_conn *c)
+{
+    if (c->qp != NULL && c->stream != NULL) {
+        qp_reap(c->qp, net_tx_acked(c->stream));
     }
 }
 
@@ -544,8 +569,5 @@ void conn_tx_rtr(struct uiw_conn *c)
 
 bool conn_tx_idle(struct uiw_conn *c)
 {
-    bool posted = c->qp != NULL && c->qp->sq_next != atomic_load_explicit(&c->qp->sq.ring.tail,
-                                                                          memory_order_acquire);
-    return !c->tx.active && !c->term_due && !posted && c->st.orq.cnt == 0 &&
-           !rdmap_irq_pending(&c->st);
+    return !has_more(c) && c->st.orq.cnt == 0;
 }

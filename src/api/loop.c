@@ -182,9 +182,12 @@ static bool post_now(struct loop *l, struct uiw_qp *qp)
         return false;
     }
     if (!l->dead) {
+        l->posting = qp;
         qp_run(qp);
+        flush_posted(l);
+        l->posting = NULL;
+        qp_sent(qp);
     }
-    flush_posted(l);
     loop_release(l);
     return true;
 }

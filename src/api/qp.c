@@ -169,6 +169,13 @@ void qp_run(struct uiw_qp *qp)
     }
 }
 
+void qp_sent(struct uiw_qp *qp)
+{
+    if (qp->conn != NULL) {
+        conn_sent(qp->conn);
+    }
+}
+
 int uiw_qp_error(struct uiw_qp *qp)
 {
     loop_lock(qp->dev->loop);

@@ -53,6 +53,8 @@ struct uiw_qp {
 
 /* New work was posted, or something else asks for a look: sends, or flushes. */
 void qp_run(struct uiw_qp *qp);
+/* What loop.posting put off. */
+void qp_sent(struct uiw_qp *qp);
 
 /* Completes the request at the head of the SQ while heads are done; acked: stream offset up to which
  * TCP has acknowledged. */
