@@ -255,8 +255,9 @@ void lw_stream_detach(struct lw_stream *s);          /* the pcb is lwIP's alone 
 void lw_stream_fail(struct lw_stream *s, int error); /* resets it; not from within lwIP */
 void lw_stream_lost_pcb(struct lw_stream *s); /* lwIP has freed it, and may say why at once */
 void lw_stream_dirty(struct lw_stream *s);
-void lw_stream_widen(struct lw_stream *s); /* before segments are made */
-bool lw_stream_flush(struct lw_stream *s); /* false: a full link refused its first frame */
+void lw_stream_widen(struct lw_stream *s);         /* before segments are made */
+bool lw_stream_flush(struct lw_stream *s);         /* false: a full link refused its first frame */
+bool lw_stream_settled(const struct lw_stream *s); /* a flush would send nothing now */
 void lw_streams_reap(struct lw_net *net);
 void lw_stream_link_down(struct lw_stream *s);
 void lw_stream_link_up(struct lw_stream *s);
@@ -300,7 +301,8 @@ int lw_connect(struct net *net, const struct sockaddr *local, const struct socka
 uint32_t lw_rx_peek(struct net_stream *s, struct span *v, uint32_t max);
 void lw_rx_consume(struct net_stream *s, uint32_t n);
 void lw_rx_append(struct lw_stream *s, struct pbuf *p);
-void lw_rx_drop(struct lw_stream *s);   /* frees all */
+void lw_rx_drop(struct lw_stream *s); /* frees all */
+bool lw_rx_window_due(const struct lw_stream *s);
 void lw_rx_window(struct lw_stream *s); /* opens the window by what was consumed */
 
 /* lw_tx.c */

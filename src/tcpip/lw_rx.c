@@ -159,10 +159,24 @@ void lw_rx_consume(struct net_stream *stream, uint32_t n)
         n -= left;
         pop(s);
     }
-    lw_stream_dirty(s);
+    if (lw_stream_settled(s)) {
+        list_remove(&s->dirty);
+        lw_table_wake(s->pcb); /* its timer sees to the acknowledgement */
+    } else {
+        lw_stream_dirty(s);
+    }
 }
 
 /* --- the window --- */
+
+/* It can be opened by so much that the peer may want to know. */
+bool lw_rx_window_due(const struct lw_stream *s)
+{
+    const struct tcp_pcb *pcb = s->pcb;
+    uint32_t least = min_u32(TCP_WND_MAX(pcb) / 2, s->base.emss);
+    return (int32_t)(pcb->rcv_nxt + pcb->rcv_wnd + s->rx_credit - pcb->rcv_ann_right_edge) >=
+           (int32_t)least;
+}
 
 /* What lwIP's tcp_recved() does, but in one step, and with a measure of its own: lwIP would open the
  * window in steps of its MSS, which is our virtual one, and leave a peer without window scaling in

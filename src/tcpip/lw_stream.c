@@ -326,6 +326,19 @@ static bool ack_is_due(const struct lw_stream *s)
     return s->rx_segments > 1 || s->rx_unacked >= s->base.emss;
 }
 
+/* Two ends that answer each other with small messages: the acknowledgement travels with the answer. */
+bool lw_stream_settled(const struct lw_stream *s)
+{
+    const struct tcp_pcb *pcb = s->pcb;
+    if (pcb == NULL || s->item_count > 0 || pcb->unsent != NULL || ack_is_due(s) ||
+        pcb->state != ESTABLISHED || (pcb->flags & TF_ACK_NOW) != 0 || !s->up || s->fin_in ||
+        s->fin_out || s->gone || s->oos > 0) {
+        return false;
+    }
+    bool sent = s->own && (pcb->unacked != NULL || s->snd.board.lost > 0 || s->snd.probe);
+    return !sent && !lw_rx_window_due(s);
+}
+
 bool lw_stream_flush(struct lw_stream *s)
 {
     if (s->gone) {
