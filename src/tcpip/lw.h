@@ -25,7 +25,8 @@ enum {
     LW_RX_BATCH = 64,
     LW_RX_OCTETS = 64 * 1024, /* a batch of more does not grow */
     LW_TX_BATCH = 64,         /* frames of a flush */
-    LW_RX_RESTED = 16,        /* the first batch after a rest */
+    LW_CALLS = 8, /* streams that are called at a time while others wait for the link as well */
+    LW_RX_RESTED = 16, /* the first batch after a rest */
     LW_CONNECT_MS = 10000,
     LW_LINGER_MS = 60000,
     LW_TICK_MS = 5,
@@ -87,6 +88,8 @@ struct lw_net {
     uint32_t epoch, resumed, mtu; /* of the link, as far as handled */
     bool link_up;
     bool link_full;
+    bool crowded;   /* a link in memory that more streams want to fill than it has room for */
+    uint32_t calls; /* of this flush */
     uint64_t tick_at;
     uint32_t turns; /* since timers ran; see timers_wanted() */
     bool paused;    /* the loop has slept since */
@@ -120,6 +123,7 @@ struct lw_stream {
     uint16_t path_mtu; /* as a router said; 0: none did */
     bool orphan;       /* closed by its owner: only delivers what is queued */
     bool want_room;
+    bool called;       /* its turn to fill a crowded link has come */
     uint64_t deadline; /* while timed */
     uint8_t syns;      /* retransmissions of the SYN, as far as handled */
 

@@ -248,8 +248,7 @@ static void run_timers(struct lw_net *net)
         LIST_EACH(it, &net->streams)
         {
             struct lw_stream *s = CONTAINER_OF(it, struct lw_stream, node);
-            lw_tx_tell_room(s);
-            lw_stream_dirty(s);
+            lw_stream_dirty(s); /* it is called, then */
         }
     }
 }
@@ -338,6 +337,12 @@ static void put_back(struct lw_net *net, struct list *rest, bool was_full)
     list_join(&net->stalled, rest);
 }
 
+/* Those fill the link now, while what they send is in the cache. */
+static bool is_called_enough(const struct lw_net *net)
+{
+    return net->crowded && net->calls >= LW_CALLS;
+}
+
 /* So many frames leave at most before we look at what has come: with many connections the acknowledgements of
  * the first would fill the peer's link while the last are sent. */
 __attribute__((noinline)) /* or each flush that finds nothing would save registers for it */
@@ -346,12 +351,13 @@ flush_streams(struct lw_net *net)
 {
     bool was_full = net->link_full;
     uint64_t limit = net->tx_frames + LW_TX_BATCH;
+    net->calls = 0;
     struct list now = {&now, &now}; /* what becomes dirty meanwhile waits for the next flush */
     list_join(&now, &net->dirty);
     net->now_us = 0;
     while (!list_empty(&now)) {
         struct lw_stream *s = CONTAINER_OF(now.next, struct lw_stream, dirty);
-        if (!s->gone && (net->link_full || net->tx_frames >= limit)) {
+        if (!s->gone && (net->link_full || net->tx_frames >= limit || is_called_enough(net))) {
             break;
         }
         list_remove(&s->dirty);
@@ -359,6 +365,7 @@ flush_streams(struct lw_net *net)
             list_prepend(&now, &s->dirty);
         }
     }
+    net->crowded = net->link->memory && (net->link_full || (net->crowded && !list_empty(&now)));
     put_back(net, &now, was_full);
     net->out_pcb = NULL;
     lw_streams_reap(net);

@@ -56,9 +56,15 @@ static void tell(struct lw_stream *s, unsigned events)
     }
 }
 
+/* Who was called to fill a crowded link does so before others are called. */
 void lw_stream_dirty(struct lw_stream *s)
 {
-    if (list_empty(&s->dirty)) {
+    if (!list_empty(&s->dirty)) {
+        return;
+    }
+    if (s->called && s->net->crowded) {
+        list_prepend(&s->net->dirty, &s->dirty);
+    } else {
         list_append(&s->net->dirty, &s->dirty);
     }
 }
@@ -374,7 +380,7 @@ bool lw_stream_flush(struct lw_stream *s)
         return true;
     }
     bool more = pcb->unsent != NULL || (s->own && s->snd.board.lost > 0) || s->item_count > 0 ||
-                (pcb->flags & TF_ACK_NOW) != 0;
+                (pcb->flags & TF_ACK_NOW) != 0 || s->want_room;
     if (!s->net->link_full || !more) {
         return true;
     }

@@ -17,6 +17,7 @@ enum {
     ITEMS_SPARE = 44,
     ITEMS_OF_PIECE = 2, /* what one more commit or lend adds; keeps what lw_tx_room() promised */
     ITEMS_HELD = 64,    /* unused rings */
+    CROWDING = 4096,    /* less is made at any time: it takes little of a cache */
     WINDOW_IN_MEMORY = 128 * 1024,
     WINDOW_LEAST = 512 * 1024,
     WINDOW_PER_US = 2000, /* octets; above 16 Gbit/s WINDOW_LEAST is part of what the path holds */
@@ -116,6 +117,12 @@ static uint32_t window_wanted(const struct lw_stream *s)
     return (uint32_t)min_u64(n, TCP_SND_BUF);
 }
 
+/* What is made now is sent while it is in the cache; only a few streams that have the link to themselves work ahead. */
+static uint32_t ahead(const struct lw_stream *s)
+{
+    return s->net->crowded ? 0 : LW_AHEAD;
+}
+
 /* With so many items to spare, and chunks in stock, so that what lw_tx_room() promises needs no
  * allocation. */
 static uint32_t room(const struct lw_stream *s, uint32_t spare)
@@ -126,31 +133,61 @@ static uint32_t room(const struct lw_stream *s, uint32_t spare)
         return 0;
     }
     uint32_t cwnd = s->own ? s->snd.cc.cwnd : s->pcb->cwnd;
-    uint64_t limit = min_u32(min_u32(cwnd, s->pcb->snd_wnd), window_wanted(s)) + LW_AHEAD;
+    uint64_t limit = min_u32(min_u32(cwnd, s->pcb->snd_wnd), window_wanted(s)) + ahead(s);
     uint64_t used = s->base.tx_queued - s->base.tx_acked;
     return limit > used ? (uint32_t)min_u64(limit - used, ROOM_MAX) : 0;
+}
+
+/* Others were there before, and will be called before. */
+static bool must_wait(const struct lw_stream *s)
+{
+    return s->net->crowded && !s->called;
+}
+
+/* In a crowd it takes a place in the queue. */
+static void wait_for_room(struct lw_stream *s)
+{
+    s->want_room = true;
+    if (s->net->crowded) {
+        lw_stream_dirty(s);
+    }
 }
 
 uint32_t lw_tx_room(struct net_stream *stream)
 {
     struct lw_stream *s = lw_stream_of(stream);
-    uint32_t n = room(s, ITEMS_SPARE);
-    s->want_room |= n < NET_CHUNK;
+    uint32_t n = must_wait(s) ? 0 : room(s, ITEMS_SPARE);
+    if (n < NET_CHUNK) {
+        wait_for_room(s);
+    }
     return n;
 }
 
 static bool refuse(struct lw_stream *s)
 {
-    s->want_room = true;
+    wait_for_room(s);
     return false;
 }
 
 /* A chunk's worth is what the owner may ask for at most, and he is not called for less. */
 void lw_tx_tell_room(struct lw_stream *s)
 {
-    if (s->want_room && !s->orphan && s->listener == NULL && room(s, ITEMS_SPARE) >= NET_CHUNK) {
+    if (s->want_room && !must_wait(s) && !s->orphan && s->listener == NULL &&
+        room(s, ITEMS_SPARE) >= NET_CHUNK) {
         s->want_room = false;
+        s->net->calls++;
         net_tell(&s->net->base, &s->base.news, NET_EV_ROOM);
+    }
+}
+
+/* Its turn among those that wait for the link. */
+static void call(struct lw_stream *s)
+{
+    bool wanted = s->want_room && !(s->net->crowded && s->net->link_full);
+    s->called = wanted;
+    if (wanted) {
+        lw_tx_tell_room(s);
+        s->called = !s->want_room;
     }
 }
 
@@ -226,7 +263,7 @@ static bool wants_chunk(const struct lw_stream *s, uint32_t n)
 uint8_t *lw_tx_reserve(struct net_stream *stream, uint32_t n)
 {
     struct lw_stream *s = lw_stream_of(stream);
-    if (n > NET_CHUNK || room(s, ITEMS_OF_PIECE) < n) {
+    if (n > NET_CHUNK || (n >= CROWDING && must_wait(s)) || room(s, ITEMS_OF_PIECE) < n) {
         refuse(s);
         return NULL;
     }
@@ -463,7 +500,7 @@ void lw_tx_push(struct lw_stream *s)
     if (s->own) {
         lw_loss_pushed(s, a.limited);
     }
-    lw_tx_tell_room(s);
+    call(s);
 }
 
 /* --- taking lent memory back --- */
