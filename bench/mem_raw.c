@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/copy.h"
 #include "base/crc32c.h"
 #include "bench.h"
 
@@ -103,7 +104,7 @@ static double send_for(size_t mb, int seconds)
         uint8_t *p = piece(from, mb, i);
         wait_for(&shared->received, i < SLOTS ? 0 : i - SLOTS + 1);
         s->sum = sum_of(p);
-        memcpy(s->data, p, PIECE);
+        copy_across(s->data, p, PIECE);
         atomic_store_explicit(&shared->sent, i + 1, memory_order_release);
         took = i % 64 == 0 ? now() - begin : took;
     }

@@ -20,6 +20,8 @@ enum {
     CROWDING = 4096,    /* less is made at any time: it takes little of a cache */
     WINDOW_IN_MEMORY = 128 * 1024,
     WINDOW_LEAST = 512 * 1024,
+    FEW =
+        24, /* streams that may each have so much; more share that, or a TAP's queue would run over */
     WINDOW_PER_US = 2000, /* octets; above 16 Gbit/s WINDOW_LEAST is part of what the path holds */
 };
 
@@ -113,6 +115,7 @@ static uint32_t window_wanted(const struct lw_stream *s)
     if (!s->net->link->memory) {
         uint32_t rtt = s->own ? s->snd.board.min_rtt : 0;
         n = rtt > 0 ? WINDOW_LEAST + (uint64_t)rtt * WINDOW_PER_US : TCP_SND_BUF;
+        n = s->net->items_out > FEW ? max_u64(n * FEW / s->net->items_out, s->pcb->mss) : n;
     }
     return (uint32_t)min_u64(n, TCP_SND_BUF);
 }
