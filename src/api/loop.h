@@ -32,10 +32,9 @@ struct loop {
     atomic_uint user_turns; /* empty polls that turned the loop */
     atomic_uint turns;      /* of anybody */
     atomic_uint posts;      /* since the last turn */
-    struct uiw_qp
-        *posting;       /* its frame leaves before its completions are told: a peer waits for it */
-    atomic_int drivers; /* calls that wait and turn the loop meanwhile */
-    atomic_uint drives; /* such calls so far */
+    struct uiw_qp *posting; /* whose frame leaves before its completions are told */
+    atomic_int drivers;     /* calls that wait and turn the loop meanwhile */
+    atomic_uint drives;     /* such calls so far */
     int epoll_fd;
     int wake_fd; /* wakes who sleeps on the links */
     int thread_fd; /* wakes the thread while it keeps away: it must not take what is meant for those */
