@@ -95,7 +95,7 @@ captured() {
     local file=$LAB_DIR/ping.pcap
     capture_start "$file" || because "no capture" || return 1
     "$@" || return 1
-    capture_stop
+    capture_stop || because "the capture lacks frames: $(tail -n 1 "$LAB_DIR/tcpdump.log")" || return 1
     decode "$file" >"$LAB_DIR/decoded"
     decoded_well || return 1
     # Per ping: two Sends each way, a Read, a Write.

@@ -30,6 +30,10 @@ NS=uiwi-$$
 LAB_DIR=
 LAB_KIND=uml
 LAB_CAPTURE_PID=
+LAB_CAPTURE_FILE=
+# The frame that ends a capture: to the port of "discard", where nobody listens.
+CAPTURE_PORT=9
+CAPTURE_END=lab-capture-end
 # By guest: 0, or 1 within on_second().
 LAB_GUEST=0
 LAB_OUT=
@@ -207,21 +211,35 @@ uiw_device() {
     echo "tap:uiw0,ip=$UIW_IP4/24,ip=$UIW_IP6/64,mac=02:00:00:00:00:02${*:+,$*}"
 }
 
-# capture_start FILE: what passes on the guest's side of the bridge.
+# capture_start FILE: what passes on the guest's side of the bridge. In immediate mode each frame takes
+# as much of the buffer as the longest could, 128 KB with what the kernel rounds up: room for 1000.
 capture_start() {
-    ip netns exec "$NS" tcpdump -i gst0 -U -n -s 0 -B 32768 --immediate-mode -w "$1" 'tcp or vlan' \
-        2>"$LAB_DIR/tcpdump.log" &
+    LAB_CAPTURE_FILE=$1
+    # Not the last one's log: it may be read before the shell below opens its own.
+    rm -f "$LAB_DIR/tcpdump.log"
+    ip netns exec "$NS" tcpdump -i gst0 -U -n -s 66000 -B 131072 --immediate-mode -w "$1" \
+        "tcp or udp port $CAPTURE_PORT or vlan" 2>"$LAB_DIR/tcpdump.log" &
     LAB_CAPTURE_PID=$!
     lab_until 10 grep -qs 'listening on' "$LAB_DIR/tcpdump.log"
 }
 
+# tcpdump drops what it has not yet read when it is ended: what came before this frame is in the file
+# once the frame itself is.
+capture_marked() {
+    in_ns bash -c "echo $CAPTURE_END >/dev/udp/$GUEST_IP4/$CAPTURE_PORT" 2>/dev/null
+    tail -c 4096 "$LAB_CAPTURE_FILE" | grep -qa $CAPTURE_END
+}
+
+# False when the file does not hold all that passed.
 capture_stop() {
+    local complete=0
     [[ -n $LAB_CAPTURE_PID ]] || return 0
-    # It gets the frames at once, but it is a process like others.
-    sleep 0.2
+    ! guest_alive || lab_until 10 capture_marked || complete=1
     kill "$LAB_CAPTURE_PID" 2>/dev/null
     wait "$LAB_CAPTURE_PID" 2>/dev/null
     LAB_CAPTURE_PID=
+    grep -qx '0 packets dropped by kernel' "$LAB_DIR/tcpdump.log" || complete=1
+    return $complete
 }
 
 # What was started in the namespace; the guest is one of them.
