@@ -75,6 +75,8 @@ wait_for() {
 
 # serve COMMAND...: in the background, until it listens.
 serve() {
+    # The last server's log says so, too, until the shell below opens its own.
+    rm -f "$DIR/server"
     "${IN[@]}" timeout 120 "$@" --device "$SERVER_DEVICE" >"$DIR/server" 2>&1 &
     SERVER=$!
     wait_for 'listening on' "$DIR/server"
@@ -95,7 +97,7 @@ served() {
 
 start_capture() {
     command -v tcpdump >/dev/null || return 0
-    ip netns exec "$NS" tcpdump -i uiw1 -U -s 0 --immediate-mode -Z root \
+    ip netns exec "$NS" tcpdump -i uiw1 -U -s 66000 -B 65536 --immediate-mode -Z root \
         -w "$FOLDER/uiw-demo.pcap" tcp 2>"$DIR/tcpdump" &
     TCPDUMP=$!
     wait_for 'listening on' "$DIR/tcpdump"

@@ -31,6 +31,7 @@ up() {
 
 # pings SERVER-DEVICE CLIENT-DEVICE ADDRESS
 pings() {
+    : >"$DIR/server"
     ip netns exec $B timeout 60 "$PING" -s --device "$1" >"$DIR/server" 2>&1 &
     SERVER=$!
     server_is_up $SERVER "$DIR/server" || return 1

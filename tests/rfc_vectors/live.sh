@@ -18,12 +18,26 @@ PING=$2/tools/uiw-ping
 shift 2
 NS=uiwc-$$
 PID=
+LOG=$(mktemp)
 
 down() {
     [[ -z $PID ]] || kill "$PID" 2>/dev/null
     ip netns pids "$NS" 2>/dev/null | xargs -r kill 2>/dev/null
     wait 2>/dev/null
     ip netns del "$NS" 2>/dev/null
+    rm -f "$LOG"
+}
+
+# listens: waits until the tested end does, 10 seconds at most.
+listens() {
+    for _ in {1..500}; do
+        ! grep -q 'listening on' "$LOG" || return 0
+        kill -0 "$PID" 2>/dev/null || break
+        sleep 0.02
+    done
+    echo "live.sh: the $KIND does not listen:"
+    cat "$LOG"
+    exit 1
 }
 
 skip() {
@@ -77,9 +91,9 @@ make_link() {
     esac
 }
 
+trap down EXIT
 [[ $(id -u) -eq 0 ]] || skip "needs root"
 command -v ip >/dev/null || skip "no ip"
-trap down EXIT
 trap 'exit 130' INT TERM
 { ip netns add "$NS" && ip -n "$NS" link set lo up; } 2>/dev/null || skip "no namespace"
 make_link 2>/dev/null || skip "no TAP device or address"
@@ -89,15 +103,20 @@ KIND=${KIND#ip6-}
 in_ns sysctl -q -w net.ipv4.ip_local_port_range="10000 65000"
 case $KIND in
 responder)
-    in_ns "$CONFORM" --responder &
+    in_ns "$CONFORM" --responder >"$LOG" 2>&1 &
+    PID=$!
     PEERS=("$PEER")
+    listens
     ;;
 server)
-    in_ns "$PING" -s -P >/dev/null 2>&1 &
+    in_ns "$PING" -s -P >"$LOG" 2>&1 &
+    PID=$!
     PEERS=("$PEER")
+    listens
     ;;
 client)
     clients &
+    PID=$!
     PEERS=(--listen)
     ;;
 *)
@@ -105,6 +124,4 @@ client)
     exit 2
     ;;
 esac
-PID=$!
-sleep 0.3
 in_ns "$CONFORM" "$@" "${PEERS[@]}"
