@@ -392,6 +392,16 @@ static bool finish_files(struct run *r)
     return ok;
 }
 
+/* What went to a full disk is lost; nobody should take that for success. */
+static bool is_written(void)
+{
+    if (fflush(stdout) == 0 && ferror(stdout) == 0) {
+        return true;
+    }
+    fprintf(stderr, "uiw-dump: standard output: %s\n", strerror(errno));
+    return false;
+}
+
 static bool read_all(struct run *r)
 {
     struct frame f;
@@ -408,10 +418,7 @@ static bool read_all(struct run *r)
     if (rc < 0) { /* all that could be read was shown */
         fprintf(stderr, "uiw-dump: %s\n", input_error(r->in));
     }
-    bool written = fflush(stdout) == 0 && ferror(stdout) == 0;
-    if (!written) {
-        fprintf(stderr, "uiw-dump: standard output: %s\n", strerror(errno));
-    }
+    bool written = is_written();
     return finish_files(r) && rc == 0 && written;
 }
 
@@ -438,7 +445,7 @@ int main(int argc, char **argv)
     static char buffer[1 << 18];
     int rc = parse(&r.o, argc, argv);
     if (rc != 0) {
-        return rc - 1;
+        return is_written() ? rc - 1 : EXIT_FAILURE;
     }
     if (!check_values(&r)) {
         filter_free(r.filter);

@@ -102,6 +102,10 @@ def check_arguments(tool, captures):
         expect(p.returncode == 1 and p.stderr, f"{args}: exit {p.returncode}")
     expect(plain(tool, "--help").returncode == 0, "--help fails")
     expect(re.fullmatch(rb"uiw-dump \d[\d.]*\n", plain(tool, "--version").stdout), "--version fails")
+    for args in (["--help"], ["--version"], [some]):
+        with open("/dev/full", "wb") as full:
+            p = subprocess.run([tool, *args], stdout=full, stderr=subprocess.PIPE, check=False)
+        expect(p.returncode == 1 and b"standard output" in p.stderr, f"{args} on a full disk: {p.returncode} {p.stderr}")
     text = plain(tool, some).stdout
     expect(b"\033[" not in text, "colour in a pipe")
     expect(b"\033[" in plain(tool, "--color", "always", some).stdout, "no colour when asked")

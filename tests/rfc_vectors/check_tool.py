@@ -4,6 +4,7 @@
 over a link in shared memory, between two processes. Needs no privilege."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -146,10 +147,12 @@ def check_usage():
                  "[127.0.0.1]:7174", "[::1]7174", "::1%nowhere", "a.invalid"):
         expect_trouble(conform(peer), peer, "address")
     expect_trouble(conform("fe80::1"), "fe80::1", "interface")
-    with open("/dev/full", "wb") as full:
-        done = subprocess.run([CONFORM, "--vectors", VECTORS, "--list"], stdout=full, text=True,
-                              stderr=subprocess.PIPE, check=False)
-    expect_trouble(done, "standard output", "cannot write")
+    for args in (["--vectors", VECTORS, "--list"], ["--help"], ["--version"]):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([CONFORM, *args], stdout=full, text=True, stderr=subprocess.PIPE, check=False)
+        expect_trouble(done, "standard output", "cannot write")
+    done = conform("--version")
+    expect(done.returncode == 0 and re.fullmatch(r"uiw-conform \d[\d.]*\n", done.stdout), f"--version: {done.stdout}")
     for ours, peer, kind in (("198.18.0.2/24", "[fd00::1]", "IPv6"), ("fd00::2", PEER, "IPv4"),
                              ("fd00::2", f"::ffff:{PEER}", "IPv4")):
         expect_trouble(conform("--device", f"shm:/{WIRE}-x,ip={ours}", peer), peer, f"no {kind}")

@@ -54,7 +54,7 @@ static int trouble(const char *what, const char *why)
 
 /* --- options --- */
 
-enum { O_HOST_ORDER = 256, O_COLOUR, O_CUT, O_BASE, O_PAUSE, O_GAP };
+enum { O_HOST_ORDER = 256, O_COLOUR, O_CUT, O_BASE, O_PAUSE, O_GAP, O_VERSION };
 
 static const struct option options[] = {
     {"device", required_argument, NULL, 'd'},
@@ -78,6 +78,7 @@ static const struct option options[] = {
     {"pause", required_argument, NULL, O_PAUSE},
     {"gap", required_argument, NULL, O_GAP},
     {"base", no_argument, NULL, O_BASE},
+    {"version", no_argument, NULL, O_VERSION},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -109,7 +110,8 @@ static void usage(void)
          "      --gap MS           wait before each file, for a server of one client at a time\n"
          "      --base             do not ask the peer whether it is a responder\n"
          "      --cut N            send in pieces of N octets\n"
-         "      --color WHEN       auto, always or never");
+         "      --color WHEN       auto, always or never\n"
+         "      --version");
 }
 
 static bool set_format(const char *text)
@@ -558,6 +560,10 @@ int main(int argc, char **argv)
     while ((c = getopt_long(argc, argv, "d:p:r:s:i:x:f:o:t:V:lvh", options, NULL)) != -1) {
         if (c == 'h') {
             usage();
+            return written(EXIT_SUCCESS);
+        }
+        if (c == O_VERSION) {
+            printf("uiw-conform %s\n", uiw_version());
             return written(EXIT_SUCCESS);
         }
         if (!set_option(c, optarg)) {
