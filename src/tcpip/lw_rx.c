@@ -169,18 +169,25 @@ void lw_rx_consume(struct net_stream *stream, uint32_t n)
 
 /* --- the window --- */
 
-/* It can be opened by so much that the peer may want to know. */
-bool lw_rx_window_due(const struct lw_stream *s)
+/* The edge that the peer knows can be moved on by 'more' than what it could be already, and that is worth an update
+ * (RFC 9293 sec 3.8.6.2.2: an MSS, or a good part of the buffer). */
+static bool is_worth_telling(const struct lw_stream *s, uint32_t more)
 {
     const struct tcp_pcb *pcb = s->pcb;
     uint32_t least = min_u32(TCP_WND_MAX(pcb) / 2, s->base.emss);
-    return (int32_t)(pcb->rcv_nxt + pcb->rcv_wnd + s->rx_credit - pcb->rcv_ann_right_edge) >=
+    return (int32_t)(pcb->rcv_nxt + pcb->rcv_wnd + more - pcb->rcv_ann_right_edge) >=
            (int32_t)least;
+}
+
+/* It can be opened by so much that the peer may want to know. */
+bool lw_rx_window_due(const struct lw_stream *s)
+{
+    return is_worth_telling(s, s->rx_credit);
 }
 
 /* What lwIP's tcp_recved() does, but in one step, and with a measure of its own: lwIP would open the
  * window in steps of its MSS, which is our virtual one, and leave a peer without window scaling in
- * the lurch (RFC 9293 sec 3.8.6.2.2: an update is worth an MSS, or a good part of the buffer). */
+ * the lurch. */
 void lw_rx_window(struct lw_stream *s)
 {
     struct tcp_pcb *pcb = s->pcb;
@@ -190,11 +197,10 @@ void lw_rx_window(struct lw_stream *s)
     uint32_t most = TCP_WND_MAX(pcb);
     pcb->rcv_wnd = most - pcb->rcv_wnd < s->rx_credit ? most : pcb->rcv_wnd + s->rx_credit;
     s->rx_credit = 0;
-    uint32_t opened = pcb->rcv_nxt + pcb->rcv_wnd - pcb->rcv_ann_right_edge;
-    if (TCP_SEQ_LT(pcb->rcv_nxt + pcb->rcv_wnd, pcb->rcv_ann_right_edge) ||
-        opened < min_u32(most / 2, s->base.emss)) {
+    if (!is_worth_telling(s, 0)) {
         return;
     }
+    uint32_t opened = pcb->rcv_nxt + pcb->rcv_wnd - pcb->rcv_ann_right_edge;
     pcb->rcv_ann_wnd = pcb->rcv_wnd;
     uint32_t known = pcb->rcv_ann_right_edge - pcb->rcv_nxt; /* what the peer may send now */
     if (opened >= min_u32(most / 4, WINDOW_STEP) || known < most / 8) {
