@@ -76,6 +76,7 @@ struct lw_net {
     struct net_chunks chunks;
     struct lw_items *items; /* unused; the last one used goes first, while it is in the cache */
     uint32_t items_held, items_out;       /* unused, and with streams */
+    uint32_t sharers;                     /* streams that share what may be on its way */
     struct frame *self_first, *self_last; /* sent to our own address */
     struct frame *late_first, *late_last; /* see lw_late.c */
     uint32_t late_count;
@@ -151,6 +152,7 @@ struct lw_stream {
     uint32_t tx_unit;  /* octets of the unit under construction, and of the one before */
     uint32_t tx_unit_before;
     bool tx_lent; /* the last piece was lent: what is committed now ends its unit */
+    bool shares;  /* one of the net's sharers */
     uint32_t item_first, item_count;
     struct lw_items *items; /* or NULL, when none wait */
 };
@@ -309,6 +311,12 @@ void lw_rx_drop(struct lw_stream *s); /* frees all */
 bool lw_rx_window_due(const struct lw_stream *s);
 void lw_rx_window(struct lw_stream *s); /* opens the window by what was consumed */
 
+/* lw_items.c */
+bool lw_items_stock(struct lw_net *net); /* true: there is one to take */
+void lw_items_take(struct lw_stream *s); /* there is one */
+void lw_items_give_back(struct lw_stream *s);
+void lw_items_free(struct lw_net *net);
+
 /* lw_tx.c */
 uint8_t *lw_tx_reserve(struct net_stream *s, uint32_t n);
 void lw_tx_commit(struct net_stream *s, uint32_t n, uint32_t unit);
@@ -320,7 +328,6 @@ void lw_tx_on_acked(struct lw_stream *s, uint32_t n);
 void lw_tx_push(struct lw_stream *s); /* gives TCP what the windows allow */
 void lw_tx_drop(struct lw_stream *s); /* the pcb must be gone */
 bool lw_tx_unlend_all(struct lw_stream *s);
-void lw_items_free(struct lw_net *net);
 void lw_tx_tell_room(struct lw_stream *s);
 
 #endif

@@ -338,7 +338,7 @@ bool lw_stream_settled(const struct lw_stream *s)
     const struct tcp_pcb *pcb = s->pcb;
     if (pcb == NULL || s->item_count > 0 || pcb->unsent != NULL || ack_is_due(s) ||
         pcb->state != ESTABLISHED || (pcb->flags & TF_ACK_NOW) != 0 || !s->up || s->fin_in ||
-        s->fin_out || s->gone || s->oos > 0) {
+        s->fin_out || s->gone || s->oos > 0 || s->want_room) {
         return false;
     }
     bool sent = s->own && (pcb->unacked != NULL || s->snd.board.lost > 0 || s->snd.probe);

@@ -2,7 +2,6 @@
 /* What a stream sends. Its owner writes into chunks or lends memory; the pieces wait here until the
  * windows have room, so that TCP gets whole large segments and its own queue stays short. */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "tcpip/lw.h"
 
@@ -16,7 +15,6 @@ enum {
     CHUNK_STOCK = 5,
     ITEMS_SPARE = 44,
     ITEMS_OF_PIECE = 2, /* what one more commit or lend adds; keeps what lw_tx_room() promised */
-    ITEMS_HELD = 64,    /* unused rings */
     CROWDING = 4096,    /* less is made at any time: it takes little of a cache */
     WINDOW_IN_MEMORY = 128 * 1024,
     WINDOW_LEAST = 512 * 1024,
@@ -24,58 +22,25 @@ enum {
     WINDOW_PER_US = 2000, /* octets; above 16 Gbit/s WINDOW_LEAST is part of what the path holds */
 };
 
-/* --- rings of pieces --- */
+/* --- who shares the path --- */
 
-/* True when there is one to take. */
-static bool items_stock(struct lw_net *net)
+/* Who has something to send, and a peer that takes it. Counted between sends only, so that what lw_tx_room() has
+ * promised is kept while an FPDU is made. */
+static void count_sharer(struct lw_stream *s, bool shares)
 {
-    if (net->items == NULL) {
-        net->items = calloc(1, sizeof *net->items);
-        net->chunks.starved |= net->items == NULL;
-        net->items_held = net->items != NULL;
-    }
-    return net->items != NULL;
-}
-
-/* There is one, as room() has seen. */
-static void items_take(struct lw_stream *s)
-{
-    struct lw_net *net = s->net;
-    if (s->items == NULL) {
-        s->items = net->items;
-        net->items = s->items->next;
-        net->items_held--;
-        net->items_out++;
-        s->item_first = 0;
+    if (shares != s->shares) {
+        s->shares = shares;
+        s->net->sharers = shares ? s->net->sharers + 1 : s->net->sharers - 1;
     }
 }
 
-static void items_give_back(struct lw_stream *s)
+static bool is_sharer(const struct lw_stream *s)
 {
-    struct lw_items *items = s->items;
-    struct lw_net *net = s->net;
-    if (items == NULL) {
-        return;
-    }
-    s->items = NULL;
-    net->items_out--;
-    if (net->items_held == ITEMS_HELD) {
-        free(items);
-        return;
-    }
-    items->next = net->items;
-    net->items = items;
-    net->items_held++;
+    return s->item_count > 0 && s->pcb != NULL && s->pcb->snd_wnd >= s->base.emss && s->own &&
+           s->snd.backoff == 0;
 }
 
-void lw_items_free(struct lw_net *net)
-{
-    while (net->items != NULL) {
-        struct lw_items *items = net->items;
-        net->items = items->next;
-        free(items);
-    }
-}
+/* --- pieces --- */
 
 /* The i-th that waits. */
 static struct lw_item *item_at(const struct lw_stream *s, uint32_t i)
@@ -93,7 +58,8 @@ void lw_tx_on_acked(struct lw_stream *s, uint32_t n)
 void lw_tx_drop(struct lw_stream *s)
 {
     net_txmem_drop(&s->tx_mem, &s->net->chunks);
-    items_give_back(s);
+    lw_items_give_back(s);
+    count_sharer(s, false);
     s->item_count = 0;
     s->tx_reserved = 0;
 }
@@ -114,7 +80,7 @@ static uint32_t window_wanted(const struct lw_stream *s)
     if (!s->net->link->memory) {
         uint32_t rtt = s->own ? s->snd.board.min_rtt : 0;
         n = rtt > 0 ? WINDOW_LEAST + (uint64_t)rtt * WINDOW_PER_US : TCP_SND_BUF;
-        n = s->net->items_out > FEW ? max_u64(n * FEW / s->net->items_out, s->pcb->mss) : n;
+        n = s->net->sharers > FEW ? max_u64(n * FEW / s->net->sharers, s->pcb->mss) : n;
     }
     return (uint32_t)min_u64(n, TCP_SND_BUF);
 }
@@ -126,16 +92,18 @@ static uint32_t ahead(const struct lw_stream *s)
 }
 
 /* With so many items to spare, and chunks in stock, so that what lw_tx_room() promises needs no
- * allocation. */
+ * allocation. However small the window is, two chunks may be made ready: nobody is told of updates of the
+ * peer's window, but of what leaves. */
 static uint32_t room(const struct lw_stream *s, uint32_t spare)
 {
     if (!may_send(s) || s->item_count + spare > LW_ITEMS ||
-        (s->items == NULL && !items_stock(s->net)) ||
+        (s->items == NULL && !lw_items_stock(s->net)) ||
         !net_chunks_stock(&s->net->chunks, CHUNK_STOCK)) {
         return 0;
     }
     uint32_t cwnd = s->own ? s->snd.cc.cwnd : s->pcb->cwnd;
-    uint64_t limit = min_u32(min_u32(cwnd, s->pcb->snd_wnd), window_wanted(s)) + ahead(s);
+    uint64_t window = min_u32(min_u32(cwnd, s->pcb->snd_wnd), window_wanted(s));
+    uint64_t limit = max_u64(window + ahead(s), ROOM_MAX);
     uint64_t used = s->base.tx_queued - s->base.tx_acked;
     return limit > used ? (uint32_t)min_u64(limit - used, ROOM_MAX) : 0;
 }
@@ -269,7 +237,7 @@ uint8_t *lw_tx_reserve(struct net_stream *stream, uint32_t n)
         refuse(s);
         return NULL;
     }
-    items_take(s);
+    lw_items_take(s);
     lw_stream_widen(s);
     if (wants_chunk(s, n)) {
         net_txmem_turn_over(&s->tx_mem, &s->net->chunks, CHUNK_STOCK);
@@ -315,7 +283,7 @@ bool lw_tx_lend(struct net_stream *stream, const void *p, uint32_t n)
     if (room(s, ITEMS_OF_PIECE) < n) {
         return refuse(s);
     }
-    items_take(s);
+    lw_items_take(s);
     lw_stream_widen(s);
     uint32_t unit = s->tx_unit;
     if (!s->tx_lent && unit > 0 && s->item_count > 0 && last_item(s)->n >= unit &&
@@ -497,11 +465,12 @@ void lw_tx_push(struct lw_stream *s)
         tcp_output(pcb);
     }
     if (s->item_count == 0 && s->net->items_out > 1) {
-        items_give_back(s);
+        lw_items_give_back(s);
     }
     if (s->own) {
         lw_loss_pushed(s, a.limited);
     }
+    count_sharer(s, is_sharer(s));
     call(s);
 }
 
