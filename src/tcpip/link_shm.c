@@ -277,7 +277,9 @@ static bool shm_link_sleep(struct link *l, bool want_room)
         return true;
     }
     give_back_done(s->mem);
-    shm_tell(l);
+    if (l->untold) { /* else two ends with nothing to say would wake each other for ever */
+        shm_tell(l);
+    }
     s->mem->asleep = true;
     return shm_sleep(&s->mem->rx, &s->mem->tx, want_room);
 }

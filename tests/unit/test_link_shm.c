@@ -368,6 +368,38 @@ static void test_sleeper_hears_of_session(void **state)
     }
 }
 
+/* Turns and lies down, as often as it is woken; returns how often it was. */
+static int lie_down(struct net *net)
+{
+    int woken = 0;
+    struct pollfd p = {net_fd(net), POLLIN, 0};
+    turn_one(net);
+    while (woken < 10 && (!net_sleep(net) || poll(&p, 1, 0) > 0)) {
+        woken++;
+        net_woken(net);
+        turn_one(net);
+    }
+    return woken;
+}
+
+/* Who lies down without a word does not wake the other one, who would lie down again, and wake him. */
+static void test_sleepers_let_each_other_be(void **state)
+{
+    (void)state;
+    struct net *a = open_shm(IP_A), *b = open_shm(IP_B);
+    for (int i = 0; i < 20; i++) { /* what is said at the beginning */
+        lie_down(a);
+        lie_down(b);
+    }
+    int woken = 0;
+    for (int i = 0; i < 20; i++) {
+        woken += lie_down(a) + lie_down(b);
+    }
+    assert_int_equal(woken, 0);
+    net_close(a);
+    net_close(b);
+}
+
 static void test_stalled_stream_does_not_block(void **state)
 {
     (void)state;
@@ -484,6 +516,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_both_ends_here),
         cmocka_unit_test(test_stalled_stream_does_not_block),
         cmocka_unit_test(test_sleeper_hears_of_session),
+        cmocka_unit_test(test_sleepers_let_each_other_be),
         cmocka_unit_test(test_other_process),
         cmocka_unit_test(test_killed_half_way),
         cmocka_unit_test(test_bulk),
