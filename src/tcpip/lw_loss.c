@@ -121,7 +121,8 @@ void lw_loss_input(struct lw_stream *s, const struct sack_ack *ack)
     sender_acked(&s->snd, ack, lw_now_us(s->net));
     pcb->dupacks = 0;
     pcb->rttest = 0;
-    if (s->snd.pending) {
+    if (s->snd.pending ||
+        pcb->unsent != NULL) { /* which lwIP may send now, and a timer is to watch it */
         lw_stream_dirty(s);
     }
 }
@@ -139,8 +140,9 @@ static struct tcp_seg *segment_at(struct tcp_seg *seg, uint32_t at)
 /* References octets [off, off + n) of the segment's payload. */
 static bool add_payload(struct pbuf *p, const struct tcp_seg *seg, uint32_t off, uint32_t n)
 {
-    /* The first pbuf has the headers. */
-    for (const struct pbuf *q = seg->p->next; q != NULL && n > 0; q = q->next) {
+    /* The first pbuf has the headers, and all of what lwIP has split to probe a small window. */
+    off += (uint32_t)seg->p->tot_len - seg->len;
+    for (const struct pbuf *q = seg->p; q != NULL && n > 0; q = q->next) {
         if (off >= q->len) {
             off -= q->len;
             continue;

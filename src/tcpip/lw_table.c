@@ -328,6 +328,9 @@ static void run_lwip_timers(void)
     struct tcp_pcb *pcb;
     while ((pcb = take(&tcp_active_pcbs)) != NULL) {
         forget_unsent_probe(pcb);
+        if (seat_of(pcb)->stream != NULL) {
+            lw_loss_watch(seat_of(pcb)->stream); /* lwIP may have sent into a small window */
+        }
         if (is_quiet(pcb)) {
             move(seat_of(pcb), LW_QUIET);
         }
