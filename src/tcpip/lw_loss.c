@@ -121,8 +121,8 @@ void lw_loss_input(struct lw_stream *s, const struct sack_ack *ack)
     sender_acked(&s->snd, ack, lw_now_us(s->net));
     pcb->dupacks = 0;
     pcb->rttest = 0;
-    if (s->snd.pending ||
-        pcb->unsent != NULL) { /* which lwIP may send now, and a timer is to watch it */
+    /* What lwIP has not sent it may send now, when the window opens; a timer is to watch that. */
+    if (s->snd.pending || pcb->unsent != NULL) {
         lw_stream_dirty(s);
     }
 }
