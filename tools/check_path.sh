@@ -29,7 +29,7 @@ up() {
         end $A t0 1 2 1 2 && end $B t1 2 1 2 1
 }
 
-# pings SERVER-DEVICE CLIENT-DEVICE ADDRESS
+# pings SERVER-DEVICE CLIENT-DEVICE ADDRESS: the last server's log must not be taken for this one's.
 pings() {
     : >"$DIR/server"
     ip netns exec $B timeout 60 "$PING" -s --device "$1" >"$DIR/server" 2>&1 &

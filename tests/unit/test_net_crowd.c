@@ -19,7 +19,7 @@ enum {
         6, /* longer than the queue takes to go round, shorter than an acknowledgement may wait */
 };
 
-static char crowd_dir[] = "/tmp/uiw-crowd-XXXXXX";
+static char crowd_dir[32];
 static struct seen from[MANY], to[MANY];
 
 static struct net *open_shm(const char *path, const char *ip)
