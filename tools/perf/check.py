@@ -3,6 +3,7 @@
 """check.py UIW-PERF LIAR: uiw-perf against itself over shared memory, with its content checked; its
 JSON, table and picture; wrong arguments; a server whose clients lie, die or stall. No root."""
 
+import ctypes
 import json
 import os
 import shutil
@@ -34,13 +35,14 @@ def device(ip, keys=""):
 class Server:
     """One that runs while the 'with' lasts; ends by SIGINT, with status 0."""
 
-    def __init__(self, *args, keys=""):
-        self.args = [PERF, "server", "-d", device(A, keys), *args]
+    def __init__(self, *args, keys="", start=None):
+        self.args, self.start = [PERF, "server", "-d", device(A, keys), *args], start
 
     def __enter__(self):
         self.interrupted = False
         self.log = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen(self.args, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.process = subprocess.Popen(self.args, stdout=subprocess.PIPE, stderr=self.log, text=True,
+                                        preexec_fn=self.start)
         first = self.process.stdout.readline()
         if "listening on" not in first:
             sys.exit(f"server: {first} {self.errors()}")
@@ -174,6 +176,49 @@ def agreements():
         check_json("read", "bw", "-b", "--check", "-e", "--progress", "polled", sizes=[64, 5000])
 
 
+def in_huge_pages(pid):
+    """Octets."""
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as f:
+        return sum(int(line.split()[1]) << 10 for line in f if line.startswith("AnonHugePages:"))
+
+
+def without_huge_pages():
+    """For a process to be, and those that it starts."""
+    if ctypes.CDLL(None, use_errno=True).prctl(41, 1, 0, 0, 0) != 0:  # PR_SET_THP_DISABLE
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def pages():
+    """Huge pages where they were asked for, and one clear fault where there are none."""
+    huge = ["write", "bw", "-s", "1m", "-q", "4", "--use_hugepages"]
+    none = "no memory in huge pages: Invalid argument"
+    with Server() as server:
+        client = subprocess.Popen([PERF, *huge, "-D", "2", "-d", device(B), A], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True)
+        if "huge pages" not in (head := client.stdout.readline()):
+            errors = client.communicate()[1]
+            if none in errors:
+                print("skipped: huge pages, this kernel has none")
+                return
+            report("huge pages", head + errors)
+            return
+        got = [in_huge_pages(pid) for pid in (server.process.pid, client.pid)]
+        _, errors = client.communicate(timeout=60)
+        report("huge pages", None if min(got) >= 8 << 20 and client.returncode == 0 else f"{got} {errors}")
+        doc = check_json("write", "bw", "--check", "-q", "2", "--use_hugepages", sizes=[64, 3 << 20])
+        report("huge pages in JSON", doc and doc["hugepages"] is not True)
+        doc = check_json("send", "lat", sizes=[64])
+        report("small pages", (doc and doc["hugepages"]) or in_huge_pages(server.process.pid))
+        done = subprocess.run([PERF, *huge, "-d", device(B), A], capture_output=True, text=True, timeout=60,
+                              preexec_fn=without_huge_pages, check=False)
+        report("no huge pages", None if done.returncode == 1 and done.stderr.count("\n") == 1 and
+               none in done.stderr else done)
+    with Server(start=without_huge_pages):
+        done = run(*huge)
+        report("no huge pages at the server", None if done.returncode == 1 and done.stderr.count("\n") == 1 and
+               f"refused: {none}" in done.stderr else done)
+
+
 def table():
     with Server():
         done = run("write", "bw", "-a", "-n", "3", "--warmup", "0", "--report_gbits")
@@ -300,6 +345,7 @@ LIES = {
     "long": ("ended: ", "control connection: "),
     "turn": ("failed: the other end spoke out of turn", "spoke out of turn"),
     "op": ("failed: refused: unknown operation", "unknown operation"),
+    "flags": ("failed: refused: a number that is far", "far out of bounds"),
     "threads": ("failed: refused: threads must be", "threads must be"),
     "qps": ("failed: refused: at most 1024 QPs", "at most 1024 QPs"),
     "depth": ("failed: refused: a number that is far", "far out of bounds"),
@@ -394,7 +440,7 @@ def interface_removed():
            "uiw-perf: here: the device has failed" in done.stderr else done)
 
 
-PARTS = {"operations": operations, "agreements": agreements, "table": table,
+PARTS = {"operations": operations, "agreements": agreements, "pages": pages, "table": table,
          "arguments": arguments, "liars": liars, "interruptions": interruptions}
 for part in sys.argv[3:] or PARTS:
     PARTS[part]()

@@ -249,6 +249,8 @@ static void lie(struct liar *l, const char *how)
         ask(l, &msg, &msg);
     if (strcmp(how, "op") == 0)
         ask_job(l, JOB_OP, 5);
+    if (strcmp(how, "flags") == 0)
+        ask_job(l, JOB_FLAGS, JOB_HUGE << 1);
     if (strcmp(how, "threads") == 0)
         ask_job(l, JOB_THREADS, 65);
     if (strcmp(how, "qps") == 0)

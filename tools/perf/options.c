@@ -14,6 +14,7 @@ enum {
     OPT_JSON,
     OPT_PLOT,
     OPT_CHECK,
+    OPT_HUGE,
     OPT_WARMUP,
     OPT_CRC,
     OPT_MARKERS,
@@ -58,6 +59,7 @@ static const char usage[] =
     "  -I, --inline_size N     copy messages of up to N octets when they are posted (default 0)\n"
     "  -o, --outs N            Reads and Atomics under way\n"
     "  -A, --atomic_type FETCH_AND_ADD|CMP_AND_SWAP\n"
+    "  --use_hugepages         memory of both ends in huge pages\n"
     "  --check                 compare the content of all messages (rates suffer)\n"
     "  --report_gbits          rates in Gbit/s instead of MiB/s\n"
     "  --json[=FILE]           all figures as JSON, on standard output instead of the table\n"
@@ -94,6 +96,7 @@ static const struct option long_options[] = {
     {"outs", required_argument, NULL, 'o'},
     {"atomic_type", required_argument, NULL, 'A'},
     {"check", no_argument, NULL, OPT_CHECK},
+    {"use_hugepages", no_argument, NULL, OPT_HUGE},
     {"report_gbits", no_argument, NULL, OPT_GBITS},
     {"json", optional_argument, NULL, OPT_JSON},
     {"plot", required_argument, NULL, OPT_PLOT},
@@ -220,6 +223,7 @@ static int take(int opt, const char *text, struct perf_options *o)
     case 'b': o->job.bidir = true; return TOOL_OK;
     case 'e': o->job.events = true; return TOOL_OK;
     case OPT_CHECK: o->job.check = true; return TOOL_OK;
+    case OPT_HUGE: o->job.huge = true; return TOOL_OK;
     case OPT_GBITS: o->gbits = true; return TOOL_OK;
     case OPT_JSON:
         o->json = true;

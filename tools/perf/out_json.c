@@ -79,6 +79,7 @@ static void set_job(json_t *j, const struct perf_job *job)
     set(j, "bidirectional", json_boolean(job->bidir));
     set(j, "events", json_boolean(job->events));
     set(j, "checked", json_boolean(job->check));
+    set(j, "hugepages", json_boolean(job->huge));
     set_u64(j, "threads", job->threads);
     set_u64(j, "qps", job->qps);
     set_u64(j, "tx_depth", job->tx_depth);

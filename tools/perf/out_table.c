@@ -48,10 +48,10 @@ void table_head(const struct report *r)
     const char *unit = r->o->gbits ? "Gb/s" : "MiB/s";
 
     printf(
-        "%s %s%s, %u thread(s) x %u QP(s), tx-depth %u, post_list %u, cq-mod %u, inline %u%s%s\n",
+        "%s %s%s, %u thread(s) x %u QP(s), tx-depth %u, post_list %u, cq-mod %u, inline %u%s%s%s\n",
         perf_op_text(j->op), perf_test_text(j), j->bidir ? ", bidirectional" : "", j->threads,
         j->qps, j->tx_depth, j->post_list, j->cq_mod, j->max_inline, j->events ? ", events" : "",
-        j->check ? ", content checked" : "");
+        j->huge ? ", huge pages" : "", j->check ? ", content checked" : "");
     printf("client %s, server %s; CRC %s, markers sent %s, received %s; MTU %u, MULPDU %u\n",
            progress(r->polled), progress(r->peer_polled), on(r->conn.crc), on(r->conn.tx_markers),
            on(r->conn.rx_markers), r->mtu, r->conn.mulpdu);

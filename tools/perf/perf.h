@@ -40,6 +40,7 @@ struct perf_job {
     bool bidir;            /* the server does the same to the client */
     bool events;           /* sleep on completion channels instead of polling */
     bool check;            /* content */
+    bool huge;             /* memory in huge pages */
     uint32_t threads, qps; /* qps for each thread */
     uint32_t tx_depth, rx_depth, post_list, cq_mod, max_inline;
     uint32_t outs; /* Reads and Atomics under way at a time; 0: the device's */

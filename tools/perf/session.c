@@ -2,6 +2,8 @@
 /* See session.h. */
 #include "session.h"
 
+#include "pages.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,25 +43,17 @@ void session_fail(struct session *s, const char *format, ...)
 
 /* --- making --- */
 
-static uint8_t *octets_of(uint64_t size)
-{
-    uint8_t *p = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
-
-    /* Touched now, the pages cost the runs no time. */
-    if (p != NULL)
-        memset(p, 0, size);
-    return p;
-}
-
 static bool make_memory(struct session *s)
 {
     uint64_t in = s->nlinks * perf_area(&s->job), out = perf_memory(&s->job) - in;
 
-    s->in = octets_of(in);
-    s->out = octets_of(out);
     s->sampling.samples = calloc(STATS_SAMPLES, sizeof *s->sampling.samples);
-    if (s->in == NULL || s->out == NULL || s->sampling.samples == NULL) {
-        session_fail(s, "no memory");
+    if (s->sampling.samples != NULL)
+        s->in = pages_make(in, s->job.huge);
+    if (s->in != NULL)
+        s->out = pages_make(out, s->job.huge);
+    if (s->out == NULL) {
+        session_fail(s, "no memory%s: %s", s->job.huge ? " in huge pages" : "", strerror(errno));
         return false;
     }
     if (uiw_mr_reg(s->tool->pd, s->in, in,

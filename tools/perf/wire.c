@@ -128,7 +128,8 @@ void wire_from_job(const struct perf_job *job, struct wire_msg *msg)
     *msg = (struct wire_msg){.type = WIRE_JOB};
     msg->word[JOB_OP] = job->op;
     msg->word[JOB_FLAGS] = (job->lat ? JOB_LAT : 0u) | (job->bidir ? JOB_BIDIR : 0u) |
-                           (job->events ? JOB_EVENTS : 0u) | (job->check ? JOB_CHECK : 0u);
+                           (job->events ? JOB_EVENTS : 0u) | (job->check ? JOB_CHECK : 0u) |
+                           (job->huge ? JOB_HUGE : 0u);
     msg->word[JOB_THREADS] = job->threads;
     msg->word[JOB_QPS] = job->qps;
     msg->word[JOB_TX_DEPTH] = job->tx_depth;
@@ -148,12 +149,15 @@ bool wire_to_job(const struct wire_msg *msg, struct perf_job *job)
         if (w[i] > UINT16_MAX)
             return false;
     }
+    if (w[JOB_FLAGS] >= JOB_HUGE << 1)
+        return false; /* one that this version does not know */
     *job = (struct perf_job){
         .op = (enum perf_op)w[JOB_OP],
         .lat = (w[JOB_FLAGS] & JOB_LAT) != 0,
         .bidir = (w[JOB_FLAGS] & JOB_BIDIR) != 0,
         .events = (w[JOB_FLAGS] & JOB_EVENTS) != 0,
         .check = (w[JOB_FLAGS] & JOB_CHECK) != 0,
+        .huge = (w[JOB_FLAGS] & JOB_HUGE) != 0,
         .threads = (uint32_t)w[JOB_THREADS],
         .qps = (uint32_t)w[JOB_QPS],
         .tx_depth = (uint32_t)w[JOB_TX_DEPTH],

@@ -16,7 +16,7 @@
 #include "perf.h"
 
 enum {
-    WIRE_VERSION = 2,
+    WIRE_VERSION = 3,
     WIRE_WORDS = 16,
     WIRE_MSG = 8 + 8 * WIRE_WORDS + PERF_TEXT,
     WIRE_GREETING = 40,
@@ -51,7 +51,7 @@ enum wire_job {
     JOB_OUTS,
     JOB_MAX_SIZE,
 };
-enum wire_job_flags { JOB_LAT = 1, JOB_BIDIR = 2, JOB_EVENTS = 4, JOB_CHECK = 8 };
+enum wire_job_flags { JOB_LAT = 1, JOB_BIDIR = 2, JOB_EVENTS = 4, JOB_CHECK = 8, JOB_HUGE = 16 };
 enum wire_granted { GRANTED_SESSION, GRANTED_POLLED };
 enum wire_run { RUN_SIZE, RUN_COUNT, RUN_DURATION, RUN_WARMUP };
 /* Of DONE and RESULT; of the timed part, but RECEIVED counts the warm-up too. */
