@@ -69,8 +69,10 @@ struct lw_net {
     struct list stalled; /* streams that wait for room in the link */
     struct list dead;    /* streams to be freed once lwIP has returned */
     struct list clocked; /* streams with data on its way, see lw_loss.c */
-    uint64_t clock_due;  /* us; no timer of theirs is due before */
-    uint64_t now_us;     /* 0: the clock was not read in this turn or flush */
+    struct list owing;   /* streams that put off an ACK, the first one for longest */
+    uint32_t owing_count;
+    uint64_t clock_due; /* us; no timer of theirs is due before */
+    uint64_t now_us;    /* 0: the clock was not read in this turn or flush */
     struct sack_pool runs;
     struct lw_runs *run_blocks;
     struct net_chunks chunks;
@@ -136,9 +138,10 @@ struct lw_stream {
     uint32_t rx_credit;       /* consumed, window not yet opened */
     uint32_t rx_unacked;      /* octets and segments since we sent the last ACK */
     uint32_t rx_segments;
-    uint32_t oos;   /* segments out of order, at most */
-    bool rx_peeked; /* the last one was lent out */
-    bool answered;  /* a useless acknowledgement was, then: */
+    struct list owing; /* of the net */
+    uint32_t oos;      /* segments out of order, at most */
+    bool rx_peeked;    /* the last one was lent out */
+    bool answered;     /* a useless acknowledgement was, then: */
     uint32_t answered_ms;
 
     /* send */
@@ -264,6 +267,7 @@ void lw_stream_dirty(struct lw_stream *s);
 void lw_stream_widen(struct lw_stream *s);         /* before segments are made */
 bool lw_stream_flush(struct lw_stream *s);         /* false: a full link refused its first frame */
 bool lw_stream_settled(const struct lw_stream *s); /* a flush would send nothing now */
+void lw_stream_owe(struct lw_stream *s); /* an ACK that may be put off; one of too many goes now */
 void lw_streams_reap(struct lw_net *net);
 void lw_stream_link_down(struct lw_stream *s);
 void lw_stream_link_up(struct lw_stream *s);

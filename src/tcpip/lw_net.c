@@ -88,6 +88,7 @@ static void lists_init(struct lw_net *net)
     list_init(&net->stalled);
     list_init(&net->dead);
     list_init(&net->clocked);
+    list_init(&net->owing);
 }
 
 static int netif_start(struct lw_net *net, const struct net_cfg *cfg)

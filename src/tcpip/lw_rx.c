@@ -162,6 +162,7 @@ void lw_rx_consume(struct net_stream *stream, uint32_t n)
     if (lw_stream_settled(s)) {
         list_remove(&s->dirty);
         lw_table_wake(s->pcb); /* its timer sees to the acknowledgement */
+        lw_stream_owe(s);
     } else {
         lw_stream_dirty(s);
     }

@@ -11,6 +11,8 @@ enum {
     KEEP_PROBES = 5,
     SYN_RTO_MAX = 160,   /* slow ticks */
     FIRST_SEGMENTS = 10, /* initial window, RFC 6928 */
+    OWING_MOST = 16,     /* streams */
+    OWING_LEAST = 4096,  /* octets */
 };
 
 struct lw_stream *lw_stream_new(struct lw_net *net)
@@ -26,7 +28,16 @@ struct lw_stream *lw_stream_new(struct lw_net *net)
     list_init(&s->timed);
     list_init(&s->wait);
     list_init(&s->clocked);
+    list_init(&s->owing);
     return s;
+}
+
+static void forget_owed(struct lw_stream *s)
+{
+    if (!list_empty(&s->owing)) {
+        list_remove(&s->owing);
+        s->net->owing_count--;
+    }
 }
 
 /* The pcb must be gone or detached. */
@@ -36,6 +47,7 @@ void lw_stream_free(struct lw_stream *s)
     list_remove(&s->dirty);
     list_remove(&s->timed);
     list_remove(&s->wait);
+    forget_owed(s);
     net_forget(&s->base.news);
     lw_loss_end(s);
     lw_rx_drop(s);
@@ -332,6 +344,27 @@ static bool ack_is_due(const struct lw_stream *s)
     return s->rx_segments > 1 || s->rx_unacked >= s->base.emss;
 }
 
+/* Each of many peers that wait for that timer keeps what it has sent, and nothing of it stays in a cache. So of the
+ * ACKs for much no more than OWING_MOST are put off. */
+void lw_stream_owe(struct lw_stream *s)
+{
+    struct lw_net *net = s->net;
+    if ((s->pcb->flags & TF_ACK_DELAY) == 0 || s->rx_unacked < OWING_LEAST ||
+        !list_empty(&s->owing)) {
+        return;
+    }
+    list_append(&net->owing, &s->owing);
+    if (++net->owing_count <= OWING_MOST) {
+        return;
+    }
+    struct lw_stream *first = CONTAINER_OF(net->owing.next, struct lw_stream, owing);
+    forget_owed(first);
+    if (first->pcb != NULL && (first->pcb->flags & TF_ACK_DELAY) != 0) {
+        tcp_ack_now(first->pcb);
+        lw_stream_dirty(first);
+    }
+}
+
 /* Two ends that answer each other with small messages: the acknowledgement travels with the answer. */
 bool lw_stream_settled(const struct lw_stream *s)
 {
@@ -373,6 +406,7 @@ bool lw_stream_flush(struct lw_stream *s)
     if ((pcb->flags & TF_ACK_NOW) != 0) {
         tcp_output(pcb);
     }
+    lw_stream_owe(s);
     if (s->own) {
         lw_loss_watch(s);
     }

@@ -11,10 +11,10 @@ static void count_segments(void *arg, const uint8_t *f, uint32_t len)
 }
 
 /* A wire whose end b listens for so many connections of end a, and where. */
-static struct sockaddr_storage expect_many(struct seen *c, struct seen *d, int n)
+static struct sockaddr_storage expect_many(struct seen *c, struct seen *d, int n, uint32_t mtu)
 {
     struct sockaddr_storage at = test_addr("198.18.0.2", 4791);
-    begin(1500);
+    begin(mtu);
     memset(c, 0, (size_t)n * sizeof *c);
     memset(d, 0, (size_t)n * sizeof *d);
     assert_int_equal(net_listen(w.b, (struct sockaddr *)&at, n, &l, &l.l), 0);
@@ -93,7 +93,7 @@ static void test_all_are_asked(void **state)
     (void)state;
     enum { MANY = 500 };
     static struct seen c[MANY], d[MANY];
-    struct sockaddr_storage at = expect_many(c, d, MANY);
+    struct sockaddr_storage at = expect_many(c, d, MANY, 1500);
     for (int i = 0; i < MANY; i++) {
         assert_int_equal(net_connect(w.a, NULL, (struct sockaddr *)&at, &c[i], &c[i].s), 0);
         assert_true(run_until(&w, has_event, &c[i], 1000));
@@ -117,6 +117,51 @@ static void test_all_are_asked(void **state)
     end(true);
 }
 
+/* --- acknowledgements --- */
+
+/* Each of so many connections sends a segment of so many octets, and no time passes. Returns how many were acknowledged. */
+static uint32_t acks_at_once(uint64_t octets)
+{
+    enum { MANY = 100 };
+    static struct seen c[MANY], d[MANY];
+    uint32_t acked = 0;
+    struct sockaddr_storage to = expect_many(c, d, MANY, 9000);
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(net_connect(w.a, NULL, (struct sockaddr *)&to, &c[i], &c[i].s), 0);
+        assert_true(run_until(&w, has_event, &c[i], 1000));
+        d[i].s = net_accept(l.l);
+        net_stream_set_user(d[i].s, &d[i]);
+    }
+    run_for(&w, 1000);
+    for (int i = 0; i < MANY; i++) {
+        c[i].piece = (uint32_t)octets;
+        put(&c[i], octets);
+    }
+    net_flush(w.a);
+    while (turn_one(w.b) + turn_one(w.a) > 0 || !net_sleep(w.b)) {
+    }
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(d[i].received, octets);
+        acked += net_tx_acked(c[i].s) == octets;
+    }
+    run_for(&w, 20);
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(net_tx_acked(c[i].s), octets);
+        net_stream_close(c[i].s, true);
+        net_stream_close(d[i].s, true);
+    }
+    end(true);
+    return acked;
+}
+
+/* A lone segment's ACK waits for company, but of many that hold much memory meanwhile only a few do. */
+static void test_few_acks_are_put_off(void **state)
+{
+    (void)state;
+    assert_int_equal(acks_at_once(100), 0);
+    assert_int_equal(acks_at_once(6000), 100 - 16);
+}
+
 /* --- a link that is full --- */
 
 /* Segments without payload are sent once: a link that had no room for them must not lose them. SYNs, their
@@ -128,7 +173,7 @@ static void test_full_link_loses_nothing(void **state)
     enum { MANY = 50 };
     static struct seen c[MANY], d[MANY];
     struct net_wire narrow = {.room = 2};
-    struct sockaddr_storage to = expect_many(c, d, MANY);
+    struct sockaddr_storage to = expect_many(c, d, MANY, 1500);
     assert_int_equal(net_connect(w.a, NULL, (struct sockaddr *)&to, &a, &a.s), 0); /* neighbours */
     assert_true(run_until(&w, has_event, &a, 1000));
     net_stream_close(net_accept(l.l), true);
@@ -162,7 +207,7 @@ static void test_full_link_is_shared(void **state)
     enum { MANY = 100, ROUNDS = 4000 };
     static struct seen c[MANY], d[MANY];
     struct net_wire narrow = {.room = 4};
-    struct sockaddr_storage to = expect_many(c, d, MANY);
+    struct sockaddr_storage to = expect_many(c, d, MANY, 1500);
     for (int i = 0; i < MANY; i++) {
         c[i].to_send = UINT64_MAX;
         assert_int_equal(net_connect(w.a, NULL, (struct sockaddr *)&to, &c[i], &c[i].s), 0);
@@ -362,6 +407,7 @@ int main(void)
         cmocka_unit_test(test_idle_is_still),
         cmocka_unit_test(test_idle_is_asked),
         cmocka_unit_test(test_all_are_asked),
+        cmocka_unit_test(test_few_acks_are_put_off),
         cmocka_unit_test(test_full_link_loses_nothing),
         cmocka_unit_test(test_full_link_is_shared),
         cmocka_unit_test(test_full_link_counts_no_probes),
