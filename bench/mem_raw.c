@@ -2,7 +2,7 @@
 /* What the memory of this machine takes: a process sums pieces of its buffers and copies them into slots that it
  * shares with another one, which sums them there and copies them into buffers of its own. Nothing else is done,
  * so no stack that has its wire in memory is faster.
- *   mem_raw MB SECONDS     MB: buffers of 1 MB at each end, used in turn
+ *   mem_raw MB SECONDS [huge]     MB: buffers of 1 MB at each end, used in turn; huge: in huge pages
  * Prints one JSON object: gbit. */
 #include <sched.h>
 #include <signal.h>
@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../tools/perf/pages.h"
 #include "base/copy.h"
 #include "base/crc32c.h"
 #include "bench.h"
@@ -39,13 +40,15 @@ static struct shared {
     struct slot slot[SLOTS];
 } * shared;
 
+static bool huge;
+
 static uint8_t *buffers(size_t mb)
 {
-    uint8_t *p = aligned_alloc(4096, mb * BUFFER);
+    uint8_t *p = pages_make(mb * BUFFER, huge);
     if (p == NULL) {
+        atomic_store(&shared->over, true); /* or the other end would wait for ever */
         die("mem_raw");
     }
-    memset(p, 7, mb * BUFFER);
     return p;
 }
 
@@ -94,12 +97,12 @@ static int receive(size_t mb)
 static double send_for(size_t mb, int seconds)
 {
     uint8_t *from = buffers(mb);
-    while (!atomic_load(&shared->ready)) {
+    while (!atomic_load(&shared->ready) && !atomic_load(&shared->over)) {
         sched_yield();
     }
     double begin = now(), took = 0;
     unsigned long long i = 0;
-    for (; took < seconds; i++) {
+    for (; took < seconds && !atomic_load_explicit(&shared->over, memory_order_relaxed); i++) {
         struct slot *s = &shared->slot[i % SLOTS];
         uint8_t *p = piece(from, mb, i);
         wait_for(&shared->received, i < SLOTS ? 0 : i - SLOTS + 1);
@@ -115,9 +118,10 @@ static double send_for(size_t mb, int seconds)
 
 int main(int argc, char **argv)
 {
-    int mb = argc == 3 ? atoi(argv[1]) : 0, seconds = argc == 3 ? atoi(argv[2]) : 0;
-    if (mb < 1 || mb > 4096 || seconds < 1 || seconds > 60) {
-        fputs("usage: mem_raw MB SECONDS (1..4096, 1..60)\n", stderr);
+    int mb = argc >= 3 ? atoi(argv[1]) : 0, seconds = argc >= 3 ? atoi(argv[2]) : 0;
+    huge = argc == 4 && strcmp(argv[3], "huge") == 0;
+    if (mb < 1 || mb > 4096 || seconds < 1 || seconds > 60 || argc > 3 + huge) {
+        fputs("usage: mem_raw MB SECONDS [huge] (1..4096, 1..60)\n", stderr);
         return 2;
     }
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
