@@ -18,7 +18,8 @@ enum {
     CROWDING = 4096,    /* less is made at any time: it takes little of a cache */
     WINDOW_IN_MEMORY = 128 * 1024,
     WINDOW_LEAST = 512 * 1024,
-    FEW = 24,             /* streams that may each have so much: a TAP's queue holds 1000 packets */
+    FEW =
+        24, /* streams that may each have so much, more share it: a TAP's queue holds 1000 packets */
     WINDOW_PER_US = 2000, /* octets; above 16 Gbit/s WINDOW_LEAST is part of what the path holds */
 };
 
@@ -73,22 +74,26 @@ static bool may_send(const struct lw_stream *s)
 
 /* How much is worth being on its way at a time. What lies in the peer's receive window only because it
  * may is pushed out of the caches meanwhile, and each pass over it is paid for with cache misses. In
- * memory nothing takes time; elsewhere a round trip is filled, and a little more that hides pauses. */
+ * memory nothing takes time; elsewhere a round trip is filled, and a little more that hides pauses. Many streams
+ * share both: what the path holds is there once, whatever round trips they see. */
 static uint32_t window_wanted(const struct lw_stream *s)
 {
     uint64_t n = WINDOW_IN_MEMORY;
     if (!s->net->link->memory) {
         uint32_t rtt = s->own ? s->snd.board.min_rtt : 0;
-        n = rtt > 0 ? WINDOW_LEAST + (uint64_t)rtt * WINDOW_PER_US : TCP_SND_BUF;
-        n = s->net->sharers > FEW ? max_u64(n * FEW / s->net->sharers, s->pcb->mss) : n;
+        uint64_t path = (uint64_t)rtt * WINDOW_PER_US;
+        n = rtt > 0 ? WINDOW_LEAST + path : TCP_SND_BUF;
+        if (s->net->sharers > FEW) {
+            n = max_u64((WINDOW_LEAST * FEW + path) / s->net->sharers, s->pcb->mss);
+        }
     }
     return (uint32_t)min_u64(n, TCP_SND_BUF);
 }
 
-/* What is made now is sent while it is in the cache; only a few streams that have the link to themselves work ahead. */
+/* What is made now is sent while it is in the cache; only a few streams work ahead. */
 static uint32_t ahead(const struct lw_stream *s)
 {
-    return s->net->crowded ? 0 : LW_AHEAD;
+    return s->net->crowded || s->net->sharers > FEW ? 0 : LW_AHEAD;
 }
 
 /* With so many items to spare, and chunks in stock, so that what lw_tx_room() promises needs no
