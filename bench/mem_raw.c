@@ -84,12 +84,13 @@ static int receive(size_t mb)
         const struct slot *s = &shared->slot[i % SLOTS];
         if (sum_of(s->data) != s->sum) {
             fputs("mem_raw: a wrong sum\n", stderr);
+            atomic_store(&shared->over, true);
             return 1;
         }
         memcpy(piece(to, mb, i), s->data, PIECE);
         atomic_store_explicit(&shared->received, i + 1, memory_order_release);
     }
-    free(to);
+    pages_free(to, mb * BUFFER);
     return 0;
 }
 
@@ -112,7 +113,7 @@ static double send_for(size_t mb, int seconds)
         took = i % 64 == 0 ? now() - begin : took;
     }
     atomic_store(&shared->over, true);
-    free(from);
+    pages_free(from, mb * BUFFER);
     return 8e-9 * PIECE * (double)i / took;
 }
 

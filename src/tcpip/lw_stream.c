@@ -32,7 +32,7 @@ struct lw_stream *lw_stream_new(struct lw_net *net)
     return s;
 }
 
-static void forget_owed(struct lw_stream *s)
+void lw_stream_owes_none(struct lw_stream *s)
 {
     if (!list_empty(&s->owing)) {
         list_remove(&s->owing);
@@ -47,7 +47,7 @@ void lw_stream_free(struct lw_stream *s)
     list_remove(&s->dirty);
     list_remove(&s->timed);
     list_remove(&s->wait);
-    forget_owed(s);
+    lw_stream_owes_none(s);
     net_forget(&s->base.news);
     lw_loss_end(s);
     lw_rx_drop(s);
@@ -349,8 +349,9 @@ static bool ack_is_due(const struct lw_stream *s)
 void lw_stream_owe(struct lw_stream *s)
 {
     struct lw_net *net = s->net;
-    if ((s->pcb->flags & TF_ACK_DELAY) == 0 || s->rx_unacked < OWING_LEAST ||
-        !list_empty(&s->owing)) {
+    /* Without memory an ACK may be due and not leave: that is a matter of lwIP's timer. */
+    if ((s->pcb->flags & (TF_ACK_DELAY | TF_ACK_NOW)) != TF_ACK_DELAY ||
+        s->rx_unacked < OWING_LEAST || !list_empty(&s->owing)) {
         return;
     }
     list_append(&net->owing, &s->owing);
@@ -358,8 +359,9 @@ void lw_stream_owe(struct lw_stream *s)
         return;
     }
     struct lw_stream *first = CONTAINER_OF(net->owing.next, struct lw_stream, owing);
-    forget_owed(first);
-    if (first->pcb != NULL && (first->pcb->flags & TF_ACK_DELAY) != 0) {
+    lw_stream_owes_none(first);
+    if (first->pcb != NULL && first->rx_unacked >= OWING_LEAST &&
+        (first->pcb->flags & TF_ACK_DELAY) != 0) {
         tcp_ack_now(first->pcb);
         lw_stream_dirty(first);
     }
@@ -371,7 +373,7 @@ bool lw_stream_settled(const struct lw_stream *s)
     const struct tcp_pcb *pcb = s->pcb;
     if (pcb == NULL || s->item_count > 0 || pcb->unsent != NULL || ack_is_due(s) ||
         pcb->state != ESTABLISHED || (pcb->flags & TF_ACK_NOW) != 0 || !s->up || s->fin_in ||
-        s->fin_out || s->gone || s->oos > 0 || s->want_room) {
+        s->fin_out || s->gone || s->oos > 0 || s->want_room || s->shares) {
         return false;
     }
     bool sent = s->own && (pcb->unacked != NULL || s->snd.board.lost > 0 || s->snd.probe);

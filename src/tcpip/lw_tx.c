@@ -25,8 +25,8 @@ enum {
 
 /* --- who shares the path --- */
 
-/* Who has something to send, and a peer that takes it. Counted between sends only, so that what lw_tx_room() has
- * promised is kept while an FPDU is made. */
+/* Who has more to send than may be on its way, and a peer that takes it. Counted between sends only, so that what
+ * lw_tx_room() has promised is kept while an FPDU is made. */
 static void count_sharer(struct lw_stream *s, bool shares)
 {
     if (shares != s->shares) {
@@ -37,8 +37,9 @@ static void count_sharer(struct lw_stream *s, bool shares)
 
 static bool is_sharer(const struct lw_stream *s)
 {
-    return s->item_count > 0 && s->pcb != NULL && s->pcb->snd_wnd >= s->base.emss && s->own &&
-           s->snd.backoff == 0;
+    const struct tcp_pcb *pcb = s->pcb;
+    return pcb != NULL && (s->item_count > 0 || (s->want_room && pcb->unacked != NULL)) &&
+           pcb->snd_wnd >= s->base.emss && s->own && s->snd.backoff == 0;
 }
 
 /* --- pieces --- */
@@ -83,7 +84,7 @@ static uint32_t window_wanted(const struct lw_stream *s)
         uint32_t rtt = s->own ? s->snd.board.min_rtt : 0;
         uint64_t path = (uint64_t)rtt * WINDOW_PER_US;
         n = rtt > 0 ? WINDOW_LEAST + path : TCP_SND_BUF;
-        if (s->net->sharers > FEW) {
+        if (s->own && s->net->sharers > FEW) {
             n = max_u64((WINDOW_LEAST * FEW + path) / s->net->sharers, s->pcb->mss);
         }
     }

@@ -67,6 +67,7 @@ static void delay_ack(struct lw_stream *s, const struct tcp_hdr *hdr, const stru
     if ((pcb->flags & (TF_ACK_DELAY | TF_ACK_NOW)) == 0) {
         s->rx_unacked = 0; /* all before was acknowledged */
         s->rx_segments = 0;
+        lw_stream_owes_none(s);
     }
     s->rx_unacked += p->tot_len;
     s->rx_segments++;

@@ -43,13 +43,26 @@ void session_fail(struct session *s, const char *format, ...)
 
 /* --- making --- */
 
+static uint64_t in_size(const struct session *s)
+{
+    return s->nlinks * perf_area(&s->job);
+}
+
+static uint64_t out_size(const struct session *s)
+{
+    return perf_memory(&s->job) - in_size(s);
+}
+
 static bool make_memory(struct session *s)
 {
-    uint64_t in = s->nlinks * perf_area(&s->job), out = perf_memory(&s->job) - in;
+    uint64_t in = in_size(s), out = out_size(s);
 
     s->sampling.samples = calloc(STATS_SAMPLES, sizeof *s->sampling.samples);
-    if (s->sampling.samples != NULL)
-        s->in = pages_make(in, s->job.huge);
+    if (s->sampling.samples == NULL) {
+        session_fail(s, "no memory");
+        return false;
+    }
+    s->in = pages_make(in, s->job.huge);
     if (s->in != NULL)
         s->out = pages_make(out, s->job.huge);
     if (s->out == NULL) {
@@ -203,8 +216,8 @@ void session_close(struct session *s)
         (void)uiw_mr_dereg(s->in_mr);
     if (s->out_mr != NULL)
         (void)uiw_mr_dereg(s->out_mr);
-    free(s->in);
-    free(s->out);
+    pages_free(s->in, in_size(s));
+    pages_free(s->out, out_size(s));
     free(s->sampling.samples);
     pthread_cond_destroy(&s->minder_wakes);
     pthread_mutex_destroy(&s->lock);
