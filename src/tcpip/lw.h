@@ -267,7 +267,7 @@ void lw_stream_dirty(struct lw_stream *s);
 void lw_stream_widen(struct lw_stream *s);         /* before segments are made */
 bool lw_stream_flush(struct lw_stream *s);         /* false: a full link refused its first frame */
 bool lw_stream_settled(const struct lw_stream *s); /* a flush would send nothing now */
-void lw_stream_owes_none(struct lw_stream *s);
+void lw_stream_owes_none(struct lw_stream *s);     /* its ACK was sent, or it is going */
 void lw_stream_owe(struct lw_stream *s); /* an ACK that may be put off; one of too many goes now */
 void lw_streams_reap(struct lw_net *net);
 void lw_stream_link_down(struct lw_stream *s);

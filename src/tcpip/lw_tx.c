@@ -18,8 +18,7 @@ enum {
     CROWDING = 4096,    /* less is made at any time: it takes little of a cache */
     WINDOW_IN_MEMORY = 128 * 1024,
     WINDOW_LEAST = 512 * 1024,
-    FEW =
-        24, /* streams that may each have so much, more share it: a TAP's queue holds 1000 packets */
+    FEW = 24, /* streams that may each have so much, and more share: a TAP queues 1000 packets */
     WINDOW_PER_US = 2000, /* octets; above 16 Gbit/s WINDOW_LEAST is part of what the path holds */
 };
 

@@ -2,13 +2,13 @@
 /* See session.h. */
 #include "session.h"
 
-#include "pages.h"
-
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "pages.h"
 
 enum { CLOSE_MS = 3000, WAIT_MS = 20, LAST_WORDS_MS = 500 };
 
